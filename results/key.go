@@ -1,0 +1,75 @@
+package results
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"slices"
+)
+
+// identity is what two runs must share to be repetitions of each other: the
+// variant, the load, the configuration, the faults asked for, what served them
+// and the machine. Addresses are not part of it, because a server that the
+// harness starts gets a new port each time, and neither are the seed and the
+// length of the run, which is stored as achieved.
+type identity struct {
+	Algo, Client                            string
+	Kind, Product, Version, Source, Options string
+	Nodes                                   int
+	Load                                    Load
+	Config, Faults                          string
+	OS, Arch, CPU                           string
+	Cores, GOMAXPROCS                       int
+	CgroupCPUs                              float64
+}
+
+func identify(r *Run) identity {
+	return identity{
+		Algo: r.Algo, Client: r.Client,
+		Kind: r.Server.Kind, Product: r.Server.Product, Version: r.Server.Version,
+		Source: r.Server.Source, Options: r.Server.Options, Nodes: len(r.Server.Nodes),
+		Load: asked(r.Load), Config: canonical(r.Config), Faults: faultNames(r.Faults),
+		OS: r.Env.OS, Arch: r.Env.Arch, CPU: r.Env.CPU,
+		Cores: r.Env.Cores, GOMAXPROCS: r.Env.GOMAXPROCS, CgroupCPUs: r.Env.CgroupCPUs,
+	}
+}
+
+// asked returns l without what a stored run holds as achieved, which differs
+// between repetitions by the jitter of timers.
+func asked(l Load) Load {
+	l = l.Filled()
+	l.Warmup, l.For = 0, 0
+	return l
+}
+
+// canonical returns JSON with its object keys sorted and its white space
+// removed, so that equal configurations are equal strings. What is no JSON
+// stays as it is.
+func canonical(raw json.RawMessage) string {
+	d := json.NewDecoder(bytes.NewReader(raw))
+	d.UseNumber() // a float64 would merge two durations above 2⁵³ ns
+	var v any
+	if d.Decode(&v) != nil {
+		return string(raw)
+	}
+	b, err := json.Marshal(v)
+	if err != nil {
+		return string(raw)
+	}
+	return string(b)
+}
+
+// faultNames lists the kinds of faults, sorted; their instants vary from run to run.
+func faultNames(faults []Fault) string {
+	var kinds []string
+	for _, f := range faults {
+		kinds = append(kinds, f.Kind)
+	}
+	slices.Sort(kinds)
+	return fmt.Sprint(kinds)
+}
+
+// server is the part of id that tells what served a run, in words.
+func (id identity) server() string {
+	return fmt.Sprintf("%q", []string{id.Kind, id.Product, id.Version, id.Source, id.Options, fmt.Sprint(id.Nodes, " nodes")})
+}

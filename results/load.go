@@ -1,0 +1,114 @@
+package results
+
+import (
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// Load is how a lock is used in a trial. It belongs to the record because two
+// runs compare only under equal loads.
+type Load struct {
+	Clients int     `json:"clients"`  // Lockers, each with connections of its own: one process's worth; 0 means 1
+	Owners  int     `json:"owners"`   // concurrent acquirers, spread evenly over the clients; 0 means 1
+	Keys    int     `json:"keys"`     // 0 means 1
+	Skew    float64 `json:"skew"`     // Zipf exponent over the keys: P(k) ∝ 1/k^Skew; 0 is uniform
+	OwnKeys bool    `json:"own_keys"` // owner i always takes key i mod Keys: no contention if Keys ≥ Owners; not for open loops
+
+	Shared   float64 `json:"shared,omitempty"`   // share of the acquires that are readers', 0 … 1
+	Depth    int     `json:"depth,omitempty"`    // re-entries inside each hold, by the same owner; they count into the achieved hold
+	Try      bool    `json:"try,omitempty"`      // TryAcquire in the place of Acquire; closed loop only
+	Together int     `json:"together,omitempty"` // keys that are taken at once as one lock; 0 means 1
+
+	Hold   Dist   `json:"hold"`    // time inside the lock, as asked
+	HoldBy string `json:"hold_by"` // method: "sleep", "nanosleep", "spin", or "none" for a hold of 0; "" lets the harness choose by the mean
+	Think  Dist   `json:"think"`   // closed loop: time between a release and the next acquire
+
+	Rate float64       `json:"rate"`    // arrivals a second (Poisson, open loop); 0 is a closed loop
+	Wait time.Duration `json:"wait_ns"` // bound of one acquire; 0 waits until the run ends
+
+	Warmup time.Duration `json:"warmup_ns"` // least time before measuring; in a stored run as achieved
+	For    time.Duration `json:"for_ns"`    // measured window; in a stored run as achieved
+	Ops    int64         `json:"ops"`       // if not 0, measure this many grants and not a time; such a run says nothing about fairness
+}
+
+// Dist is a distribution of durations. The zero value is always 0.
+type Dist struct {
+	Kind  string        // "fixed" or "" , "exp", "lognormal"
+	Mean  time.Duration //
+	Sigma float64       // lognormal only: the standard deviation of the logarithm
+}
+
+// ParseDist reads "1ms", "exp:1ms" or "lognormal:1ms:0.5" (mean, sigma).
+func ParseDist(s string) (Dist, error) {
+	bad := func() (Dist, error) {
+		return Dist{}, fmt.Errorf("%q is no duration distribution: want 1ms, exp:1ms or lognormal:1ms:0.5", s)
+	}
+	parts := strings.Split(s, ":")
+	d := Dist{Kind: "fixed"}
+	if len(parts) > 1 {
+		d.Kind, parts = parts[0], parts[1:]
+	}
+	mean, err := time.ParseDuration(parts[0])
+	if err != nil && parts[0] != "0" || mean < 0 {
+		return bad()
+	}
+	d.Mean = mean
+	switch {
+	case (d.Kind == "fixed" || d.Kind == "exp") && len(parts) == 1:
+	case d.Kind == "lognormal" && len(parts) == 2:
+		d.Sigma, err = strconv.ParseFloat(parts[1], 64)
+		if err != nil || !(d.Sigma > 0 && d.Sigma <= 5) {
+			return bad()
+		}
+	default:
+		return bad()
+	}
+	return d, nil
+}
+
+// String is the form that ParseDist reads.
+func (d Dist) String() string {
+	switch d.Kind {
+	case "exp":
+		return "exp:" + d.Mean.String()
+	case "lognormal":
+		return "lognormal:" + d.Mean.String() + ":" + strconv.FormatFloat(d.Sigma, 'g', -1, 64)
+	}
+	return d.Mean.String()
+}
+
+// MarshalText encodes d as String.
+func (d Dist) MarshalText() ([]byte, error) { return []byte(d.String()), nil }
+
+// UnmarshalText decodes what MarshalText wrote.
+func (d *Dist) UnmarshalText(b []byte) (err error) {
+	*d, err = ParseDist(string(b))
+	return err
+}
+
+// Draw takes one duration from d, at most 100 × its mean, so that one draw
+// cannot outlast a run.
+func (d Dist) Draw(r *rand.Rand) time.Duration {
+	x := float64(d.Mean)
+	switch d.Kind {
+	case "exp":
+		x *= r.ExpFloat64()
+	case "lognormal":
+		// exp(N(µ, σ)) has mean exp(µ + σ²/2).
+		x *= math.Exp(d.Sigma*r.NormFloat64() - d.Sigma*d.Sigma/2)
+	}
+	return time.Duration(min(x, 100*float64(d.Mean)))
+}
+
+// Filled returns l with every default in the place of its zero.
+func (l Load) Filled() Load {
+	l.Clients = max(l.Clients, 1)
+	l.Owners = max(l.Owners, 1)
+	l.Keys = max(l.Keys, 1)
+	l.Together = max(l.Together, 1)
+	return l
+}

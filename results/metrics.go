@@ -1,0 +1,90 @@
+package results
+
+import (
+	"slices"
+	"strings"
+)
+
+// Metrics holds every number of a run under its only name.
+type Metrics map[string]float64
+
+// Names lists the names in m, sorted.
+func (m Metrics) Names() []string {
+	var list []string
+	for name := range m {
+		list = append(list, name)
+	}
+	slices.Sort(list)
+	return list
+}
+
+// The names of the histograms of a run. Each yields the metrics
+// name-p50-ns, name-p90-ns, name-p99-ns, name-p99.9-ns and name-max-ns.
+const (
+	Acquire       = "acquire"        // granted − called
+	AcquireShared = "acquire-shared" // the same of readers; acquire is then of writers alone
+	Response      = "response"       // granted − due; open loop only
+	Release       = "release"        // the call of Release
+	Hold          = "hold"           // inside the lock, as achieved
+	Lag           = "lag"            // called − due: the harness's own lateness; open loop only
+	Failed        = "failed"         // called → gave up, of acquires that ended without a grant
+	Handoff       = "handoff"        // from the call of Release to the next grant of that key, where somebody waited
+	Bypass        = "bypass"         // later arrivals that were granted before this one; a count, not ns
+)
+
+// The names of the other metrics. Where the server or the kind of run does not
+// tell a number, it is absent, never 0.
+const (
+	AcqRate    = "acq/s"              // grants in the measured window, 1/s
+	Efficiency = "handoff-efficiency" // acq/s ÷ acq/s of Yardstick in the same block under the same load
+	Jain       = "jain"               // (Σx)²/(nΣx²) of grants per owner (Jain, Chiu, Hawe 1984)
+	JainW      = "jain-w"             // median of the same over windows of 4·n consecutive grants
+	Starved    = "starved"            // owners without a grant in the window
+	LongestRun = "longest-run"        // most consecutive grants to one owner while others waited
+
+	Violations  = "violations"   // overlapping holds seen by the witness
+	StaleTokens = "stale-tokens" // writes that the fenced resource refused
+	Lost        = "lost"         // leases that had ended before their Release
+	Timeouts    = "timeouts"     // bounded waits that ended empty
+	Refused     = "refused"      // tries in the window that found the key held
+	Readers     = "readers"      // readers inside at once, averaged over the window
+	Errors      = "errors"       // everything else that failed
+	Unserved    = "unserved"     // open loop: arrivals due in the window that were never granted; a miss in any SLO
+
+	CmdsPerAcq     = "cmds/acq"     // commands that the clients sent
+	AttemptsPerAcq = "attempts/acq" // tries to take the key
+	WakeupsPerAcq  = "wakeups/acq"  // waiters woken by a message
+
+	SrvCmdsPerAcq = "srv-cmds/acq"      // commands that the server executed, those inside scripts included
+	SrvCPUPerAcq  = "srv-cpu-ns/acq"    // CPU time of the server
+	SrvNetPerAcq  = "srv-net-bytes/acq" // bytes in and out of the server
+	CliCPUPerAcq  = "cli-cpu-ns/acq"    // CPU time of this process, the harness and an embedded server included
+	CliAllocs     = "cli-allocs/acq"    // heap objects allocated by this process
+	CliCPUShare   = "cli-cpu-share"     // CPU time of this process ÷ (window × GOMAXPROCS)
+	LittleError   = "little-error"      // |N − X·R| ÷ N, Little's law over the measured window
+)
+
+// percentiles of every duration histogram, with their suffix in metric names.
+type percentile struct {
+	Suffix string
+	Q      float64 // in percent
+}
+
+func percentiles() []percentile {
+	return []percentile{{"p50", 50}, {"p90", 90}, {"p99", 99}, {"p99.9", 99.9}}
+}
+
+// Better tells in which direction a metric improves: "higher", "lower", or ""
+// for one that describes and does not judge.
+func Better(name string) string {
+	switch name {
+	case AcqRate, Efficiency, Jain, JainW:
+		return "higher"
+	case LittleError, CliCPUShare, Readers, Refused:
+		return ""
+	}
+	if strings.HasPrefix(name, Hold+"-") {
+		return ""
+	}
+	return "lower"
+}

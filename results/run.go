@@ -1,0 +1,137 @@
+// Package results is the record of one run: its schema, the names of its
+// metrics, its histograms, and how it is written, read and merged.
+//
+// A run is stored as one line of JSON, so that any tool can read a results file
+// without this module: metrics holds every number under its only name, and hist
+// holds the distributions behind them in the interchange format that every
+// HdrHistogram library reads.
+package results
+
+import (
+	"encoding/json"
+	"time"
+)
+
+// Schema is the version of the record that this program writes. A reader
+// accepts this version and, with what it knows, older ones.
+const Schema = 1
+
+// Yardstick names the algorithm that no distributed lock beats: a mutex in
+// memory. Efficiencies are ratios to it and pictures draw it as the bound.
+const Yardstick = "local-mutex"
+
+// Run is one measured trial: one variant under one load on fresh keys and
+// connections. It is the unit of replication.
+type Run struct {
+	Schema  int       `json:"schema"`
+	ID      string    `json:"id"`      // of this run; its keys lived under "lb:{ID}:"
+	Session string    `json:"session"` // shared by all runs of one command
+	Block   int       `json:"block"`   // 0, 1, …: the repetition; runs of one block are interleaved and compare
+	Trial   string    `json:"trial"`   // benchstat-ready name, see harness.Trial.Name
+	Time    time.Time `json:"time"`    // when the measured window began, UTC
+
+	Algo   string   `json:"algo"`
+	Client string   `json:"client"` // "" where there is only one
+	Unsafe []string `json:"unsafe"` // the hazards that the variant declares
+
+	Server Server          `json:"server"`
+	Config json.RawMessage `json:"config"` // lock.Config as it was in force
+	Load   Load            `json:"load"`
+	Faults []Fault         `json:"faults,omitempty"`
+	Env    Env             `json:"env"`
+
+	Metrics Metrics `json:"metrics"`
+	Valid   Valid   `json:"valid"`
+
+	// Hist holds histograms by name ("acquire", "release", …; see Metrics) in
+	// HdrHistogram's V2 compressed encoding as base64. Durations are in ns.
+	Hist map[string]string `json:"hist,omitempty"`
+	// Exact holds what a histogram rounds, under the same names.
+	Exact  map[string]Exact `json:"exact,omitempty"`
+	Series *Series          `json:"series,omitempty"`
+
+	// Violations describes the first overlapping holds that the witness saw;
+	// Metrics counts them all.
+	Violations []Violation `json:"violations,omitempty"`
+
+	// Verdict is one sentence for a run that judges something; "" for a plain
+	// measurement.
+	Verdict string `json:"verdict,omitempty"`
+}
+
+// Server says what served the run and how it was found.
+type Server struct {
+	Kind    string   `json:"kind"`    // "redis"; "" for locks in memory
+	Product string   `json:"product"` // what answered: "redis", "valkey", "miniredis"
+	Version string   `json:"version"`
+	Source  string   `json:"source"`          // "url", "binary", "docker", "embedded"; "memory" for locks in memory
+	Nodes   []string `json:"nodes,omitempty"` // addresses, never with a password
+	Options string   `json:"options,omitempty"`
+}
+
+// Fault is one injected fault, as asked and as achieved, in ns since the
+// measured window began.
+type Fault struct {
+	Kind string        `json:"kind"`
+	At   time.Duration `json:"at_ns"`
+	For  time.Duration `json:"for_ns"`
+}
+
+// Violation is one overlap of two holds of one key: Intruder was granted the key
+// at At although Holder was inside since HolderSince.
+type Violation struct {
+	Key         int           `json:"key"`
+	Holder      int           `json:"holder"`
+	Intruder    int           `json:"intruder"`
+	HolderSince time.Duration `json:"holder_since_ns"` // since the measured window began
+	At          time.Duration `json:"at_ns"`           // likewise
+	Fault       string        `json:"fault,omitempty"` // in force at At, "" if none
+}
+
+// Valid says whether the run may be believed. Reasons is empty if OK.
+type Valid struct {
+	OK      bool     `json:"ok"`
+	Reasons []string `json:"reasons,omitempty"`
+}
+
+// Exact is what was counted beside a histogram, without its rounding.
+type Exact struct {
+	Count int64 `json:"count"`
+	Min   int64 `json:"min"`
+	Max   int64 `json:"max"`
+	Sum   int64 `json:"sum"`
+}
+
+// Series is the run over time, in equal windows from the start of measuring.
+type Series struct {
+	Window     time.Duration `json:"window_ns"`
+	Grants     []int64       `json:"grants"`                   // in each window
+	AcquireP50 []int64       `json:"acquire_p50_ns,omitempty"` // of the grants of each window, 0 if there was none
+	// OwnerGrants is the number of grants of each owner in the measured window,
+	// in the order of the owners.
+	OwnerGrants []int64 `json:"owner_grants,omitempty"`
+}
+
+// Env is what the machine was like. A string is "" and a number 0 where it
+// could not be learnt.
+type Env struct {
+	OS          string  `json:"os"`
+	Arch        string  `json:"arch"`
+	Kernel      string  `json:"kernel"`
+	CPU         string  `json:"cpu"`
+	Cores       int     `json:"cores"`                  // CPUs that this process may use
+	CgroupCPUs  float64 `json:"cgroup_cpus,omitempty"`  // CPU quota of the control group, in CPUs
+	Governor    string  `json:"governor,omitempty"`     // CPU frequency governor
+	ClockSource string  `json:"clock_source,omitempty"` // of the kernel
+	Go          string  `json:"go"`
+	GOMAXPROCS  int     `json:"gomaxprocs"`
+	Commit      string  `json:"commit"` // of this module, "+dirty" if changed
+	Seed        uint64  `json:"seed,string"`
+
+	// Probes, taken just before the run, in ns.
+	RTTp50          int64 `json:"rtt_p50_ns,omitempty"`          // PING to the first server
+	RTTp99          int64 `json:"rtt_p99_ns,omitempty"`          //
+	TimerOvershoot  int64 `json:"timer_overshoot_ns,omitempty"`  // median of time.Sleep(1 ms) beyond 1 ms
+	ClockResolution int64 `json:"clock_resolution_ns,omitempty"` // smallest step seen between two readings
+	Wakeup          int64 `json:"wakeup_ns,omitempty"`           // median from a channel send to the receiver running
+}
