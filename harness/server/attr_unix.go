@@ -1,0 +1,13 @@
+//go:build unix && !linux
+
+package server
+
+import "syscall"
+
+// diesWithUs is false where the kernel does not kill the children of a dead
+// process; the janitor does it then.
+const diesWithUs = false
+
+func childAttr() *syscall.SysProcAttr { return &syscall.SysProcAttr{Setpgid: true} }
+
+func sessionAttr() *syscall.SysProcAttr { return &syscall.SysProcAttr{Setsid: true} }

@@ -1,0 +1,242 @@
+// Package server finds, starts, inspects and stops the servers that a lock
+// variant needs, or says with ErrMissing what is not there and which one
+// command gets it.
+//
+// A server comes from one of four sources, tried in this order: an address
+// that the user gave, a binary on PATH, a container, an imitation inside this
+// process. What Start started dies with this process, even if that is killed.
+package server
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"os"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/lockbench/lockbench/impls/lock"
+	"github.com/lockbench/lockbench/results"
+)
+
+// ErrMissing says that no source could provide what was needed. The text that
+// wraps it names the one command that gets it.
+var ErrMissing = errors.New("server: none found")
+
+// Source is where a server comes from.
+type Source string
+
+// The sources, in the order in which Start tries them. Memory is the source of
+// a Server for variants that need none.
+const (
+	URL      Source = "url"      // an address that the user gave; never started or stopped by us
+	Binary   Source = "binary"   // an installed program, started on loopback
+	Docker   Source = "docker"   // a container, published on loopback
+	Embedded Source = "embedded" // an imitation inside this process: good for trying things out, not for figures
+	Memory   Source = "memory"   // nothing to start
+)
+
+// Options choose among the sources. The zero value takes the first that works.
+type Options struct {
+	// URLs are the servers that the user gave, by kind; nil gives none. Where
+	// there are some, they are used or the error is returned: a server that was
+	// named is never replaced by another.
+	URLs map[string][]lock.Endpoint
+	// Source allows only one source; "" tries all in order.
+	Source Source
+	// Program is the server program of the source Binary, a path or a name on
+	// PATH; "" is redis-server, or valkey-server where there is only that.
+	Program string
+	// Image is the container image. "" is lockbench/redis:local where the engine
+	// has it (scripts/image makes it), else redis:8.
+	Image string
+}
+
+// The environment that FromEnv reads.
+const (
+	envURL     = "LOCKBENCH_REDIS_URL"
+	envSource  = "LOCKBENCH_SERVER"
+	envProgram = "LOCKBENCH_REDIS_SERVER"
+	envImage   = "LOCKBENCH_REDIS_IMAGE"
+)
+
+// FromEnv reads LOCKBENCH_REDIS_URL (several nodes are separated by spaces or
+// commas), LOCKBENCH_SERVER (a Source), LOCKBENCH_REDIS_SERVER (a Program) and
+// LOCKBENCH_REDIS_IMAGE.
+func FromEnv() (Options, error) {
+	var o Options
+	for _, u := range strings.FieldsFunc(os.Getenv(envURL), func(r rune) bool { return strings.ContainsRune(", \t\r\n", r) }) {
+		if o.URLs == nil {
+			o.URLs = map[string][]lock.Endpoint{}
+		}
+		o.URLs["redis"] = append(o.URLs["redis"], lock.Endpoint(u))
+	}
+	o.Source = Source(os.Getenv(envSource))
+	o.Program, o.Image = os.Getenv(envProgram), os.Getenv(envImage)
+	if err := o.Source.valid(); err != nil {
+		return Options{}, fmt.Errorf("%s: %w", envSource, err)
+	}
+	return o, nil
+}
+
+func (s Source) valid() error {
+	switch s {
+	case "", URL, Binary, Docker, Embedded:
+		return nil
+	}
+	return fmt.Errorf("%q is no source of servers: want url, binary, docker or embedded", string(s))
+}
+
+// Server is a set of independent nodes of one kind. Its methods are safe for
+// concurrent use.
+type Server struct {
+	Kind    string // "redis"; "" for a Server without nodes
+	Product string // what answers: "redis", "valkey", "miniredis"
+	Version string // of Product, of node 0
+	Source  Source
+	// Options are the settings of node 0 that matter for figures, such as
+	// "save '' appendonly no"; "" where the server does not tell.
+	Options    string
+	Deployment lock.Deployment
+
+	nodes  []node
+	hosts  []host // beside nodes; nil where we did not start the node
+	sweep  func() error
+	closed sync.Once
+	err    error // of Close
+}
+
+// A node is the administrator's view of one server: what its kind knows.
+type node interface {
+	usage(ctx context.Context) (Usage, error)
+	rtt(ctx context.Context, n int) ([]time.Duration, error)
+	remove(ctx context.Context, names []string) (int, error)
+	close() error
+}
+
+// A host is what runs one node that we started: what its source knows.
+type host interface {
+	processes() []Process // empty if this system cannot see any
+	stop() error          // ends it and waits until it has ended
+}
+
+// Usage is what a server has spent since it started; NaN stands for what it does
+// not tell. A run takes the difference of two readings, see Sub.
+type Usage struct {
+	Cmds     float64 // commands executed, those inside scripts included, without INFO and PING
+	NetBytes float64 // bytes in and out, without those of this package
+	CPU      float64 // CPU time in ns
+}
+
+// Sub is u − v, of a later and an earlier reading.
+func (u Usage) Sub(v Usage) Usage {
+	return Usage{u.Cmds - v.Cmds, u.NetBytes - v.NetBytes, u.CPU - v.CPU}
+}
+
+// Usage reads the cumulative cost so far, summed over the nodes. It is all NaN
+// for a Server without nodes.
+func (s *Server) Usage(ctx context.Context) (Usage, error) {
+	if len(s.nodes) == 0 {
+		return Usage{math.NaN(), math.NaN(), math.NaN()}, nil
+	}
+	var sum Usage
+	for i, n := range s.nodes {
+		u, err := n.usage(ctx)
+		if err != nil {
+			return Usage{}, s.nodeErr("usage", i, err)
+		}
+		if h := s.hosts[i]; h != nil {
+			if ns, ok := cpu(h.processes()); ok {
+				u.CPU = ns
+			}
+		}
+		sum = Usage{sum.Cmds + u.Cmds, sum.NetBytes + u.NetBytes, sum.CPU + u.CPU}
+	}
+	return sum, nil
+}
+
+// RTT times n PINGs to node 0, one after the other on one warmed connection.
+// It returns nil for a Server without nodes.
+func (s *Server) RTT(ctx context.Context, n int) ([]time.Duration, error) {
+	if len(s.nodes) == 0 {
+		return nil, nil
+	}
+	list, err := s.nodes[0].rtt(ctx, n)
+	if err != nil {
+		return nil, s.nodeErr("ping", 0, err)
+	}
+	return list, nil
+}
+
+// Remove deletes the named keys on every node and returns how many there were.
+func (s *Server) Remove(ctx context.Context, names ...string) (int, error) {
+	sum := 0
+	var errs []error
+	for i, n := range s.nodes {
+		k, err := n.remove(ctx, names)
+		sum += k
+		if err != nil {
+			errs = append(errs, s.nodeErr("remove", i, err))
+		}
+	}
+	return sum, errors.Join(errs...)
+}
+
+func (s *Server) nodeErr(what string, i int, err error) error {
+	return fmt.Errorf("server: %s %s: %w", what, s.Deployment.Nodes[i], err)
+}
+
+// Processes lists the processes of the nodes that Start started. It is empty
+// for the sources url and embedded, and for containers on another machine.
+func (s *Server) Processes() []Process {
+	var list []Process
+	for _, h := range s.hosts {
+		if h != nil {
+			list = append(list, h.processes()...)
+		}
+	}
+	return list
+}
+
+// PIDs lists the ids of Processes.
+func (s *Server) PIDs() []int {
+	var list []int
+	for _, p := range s.Processes() {
+		list = append(list, p.PID)
+	}
+	return list
+}
+
+// Close stops what Start started, waits until it is gone and removes its
+// directory. The data is gone with it. A second Close does nothing and returns what the first did.
+func (s *Server) Close() error {
+	s.closed.Do(func() {
+		var errs []error
+		for _, n := range s.nodes {
+			errs = append(errs, n.close())
+		}
+		for _, h := range s.hosts {
+			if h != nil {
+				errs = append(errs, h.stop())
+			}
+		}
+		if s.sweep != nil {
+			errs = append(errs, s.sweep())
+		}
+		if err := errors.Join(errs...); err != nil {
+			s.err = fmt.Errorf("server: close: %w", err)
+		}
+	})
+	return s.err
+}
+
+// Describe is s as a run records it.
+func Describe(s *Server) results.Server {
+	d := results.Server{Kind: s.Kind, Product: s.Product, Version: s.Version, Source: string(s.Source), Options: s.Options}
+	for _, n := range s.Deployment.Nodes {
+		d.Nodes = append(d.Nodes, n.String())
+	}
+	return d
+}
