@@ -1,0 +1,385 @@
+package redis
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/lockbench/lockbench/impls/lock"
+)
+
+// A vote is what is known of one node in one attempt.
+type vote uint8
+
+const (
+	absent  vote = iota // it was not asked, or refused: it holds nothing of ours
+	pending             // asked, and no answer yet
+	yes                 // it has granted the key
+	no                  // another owner has the key there
+	unsure              // asked, and no answer came: it may grant the key, even later
+	doubted             // it had granted the key, and our DEL of that has no answer
+	gone                // it had granted the key, which we have deleted
+	lost                // it had granted the key, which was no longer ours when we came back
+)
+
+// A ballot is one attempt to get a key, and then the grant: one token that was
+// offered to the nodes, and their votes.
+//
+// Whoever waits for it gets on as soon as the outcome is certain. A node that
+// answers later is still heard: its grant counts for the lease, or is given
+// back if the lease has ended by then. So on each node the deletion follows the
+// answer to the SET; sent at once, on another connection, it might overtake the
+// SET and leave the key behind.
+type ballot struct {
+	owned
+	*nodes
+	lines      *lines
+	key, owner string
+	shy        bool // it ended with the first node's no
+
+	mu       sync.Mutex
+	votes    []vote
+	unwanted bool          // the key is given back, or not taken
+	ended    bool          // some Release has returned nil
+	moved    chan struct{} // replaced at each change of votes that somebody waits for
+	waiting  bool
+	failed   error // of the first node that could not be asked
+	flying   int   // first deletions in flight
+}
+
+func (r *redlock) newBallot(key string) *ballot {
+	return &ballot{owned: r.owned, nodes: r.nodes, lines: &r.lines, key: key, owner: r.owner(), votes: make([]vote, len(r.list)), moved: make(chan struct{})}
+}
+
+// count is how many nodes voted one of kinds. It needs b.mu.
+func (b *ballot) count(kinds ...vote) (n int) {
+	for _, v := range b.votes {
+		for _, k := range kinds {
+			if v == k {
+				n++
+			}
+		}
+	}
+	return n
+}
+
+// offer asks the nodes for the key and returns when a majority has granted it,
+// or cannot do so any more. With care it asks the key's first node alone, and
+// the others only if that grants.
+func (b *ballot) offer(ctx context.Context, care bool) {
+	first := int(hash(b.key) % uint32(len(b.list)))
+	at := func(k int) int { return (first + k) % len(b.list) }
+	k := 0
+	if care || len(b.list) == 1 {
+		for k < len(b.list) && b.list[at(k)].down.Load() {
+			k++
+		}
+		if k < len(b.list) {
+			b.votes[at(k)] = pending // nobody else knows of b yet
+			b.ask(ctx, at(k))
+			k++
+			if b.votes[at(k-1)] == no {
+				b.shy = true
+				return
+			}
+		}
+	}
+	b.mu.Lock()
+	asked := make([]int, 0, len(b.list))
+	for ; k < len(b.list); k++ {
+		if i := at(k); !b.list[i].down.Load() {
+			b.votes[i] = pending
+			asked = append(asked, i)
+		}
+	}
+	b.mu.Unlock()
+	for _, i := range asked {
+		if !b.spawn(func() { b.ask(ctx, i) }) {
+			b.set(i, absent, errClosed)
+		}
+	}
+	b.await(nil, nil, func() bool {
+		have := b.count(yes)
+		return have >= b.need || have+b.count(pending) < b.need
+	})
+}
+
+// ask sends the SET to node i and records its vote.
+func (b *ballot) ask(ctx context.Context, i int) {
+	reply, err := b.nodes.ask(ctx, b.list[i], "SET", b.key, b.owner, "NX", "PX", millis(b.c.TTL))
+	v := absent
+	switch {
+	case lostAnswer(err):
+		v = unsure
+	case err == nil && reply == nil:
+		v = no
+	case err == nil:
+		v = yes
+	}
+	if b.set(i, v, err) {
+		b.free(ctx, i)
+		b.landed()
+		b.insist(ctx, i)
+	}
+}
+
+// set records the vote of node i, and reports whether it must be given back at
+// once, which then counts as flying.
+func (b *ballot) set(i int, v vote, err error) (late bool) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.votes[i] = v
+	if b.failed == nil && err != nil {
+		b.failed = fmt.Errorf("%s: %w", b.list[i].at, err)
+	}
+	if late = b.unwanted && (v == yes || v == unsure); late {
+		b.flying++
+	}
+	b.notify()
+	return late
+}
+
+// notify wakes those in await. It needs b.mu.
+func (b *ballot) notify() {
+	if b.waiting {
+		close(b.moved)
+		b.moved, b.waiting = make(chan struct{}), false
+	}
+}
+
+// await waits until over, which is called with b.mu, and reports whether it
+// came to be; done and late end the wait.
+func (b *ballot) await(done <-chan struct{}, late <-chan time.Time, over func() bool) bool {
+	for {
+		b.mu.Lock()
+		if over() {
+			b.mu.Unlock()
+			return true
+		}
+		b.waiting = true
+		moved := b.moved
+		b.mu.Unlock()
+		select {
+		case <-moved:
+		case <-done:
+			return false
+		case <-b.closed:
+			// What was sent is still answered, or times out soon.
+			b.mu.Lock()
+			ok := over()
+			b.mu.Unlock()
+			return ok
+		case <-late:
+			return false
+		}
+	}
+}
+
+// free deletes the key on node i if it is still ours there, and records what
+// it found.
+func (b *ballot) free(ctx context.Context, i int) {
+	reply, err := Eval(ctx, b.list[i].conn, b.del, []string{b.key}, b.owner)
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	switch {
+	case err != nil:
+		if silent(err) {
+			b.suspect(b.list[i])
+		}
+		if b.failed == nil {
+			b.failed = fmt.Errorf("%s: %w", b.list[i].at, err)
+		}
+		if b.votes[i] == yes && lostAnswer(err) {
+			b.votes[i] = doubted
+		}
+	case one(reply) || b.votes[i] == doubted:
+		// Of a key that was granted, 0 proves that it is not ours any more, and
+		// most likely that the DEL before this one did run.
+		b.votes[i] = gone
+		if b.count(gone) == b.need {
+			// Right here and not in Release: the next owner in line is served
+			// while the one that releases is still being woken.
+			b.lines.wake(b.key)
+		}
+	case b.votes[i] == yes:
+		b.votes[i] = lost
+	default:
+		// A key that was not there proves nothing where no answer came: what
+		// was lost may still be on its way.
+	}
+	b.notify()
+}
+
+// drop gives back what was granted and does not wait for it.
+func (b *ballot) drop(ctx context.Context) {
+	b.mu.Lock()
+	b.unwanted = true
+	var held []int
+	for i, v := range b.votes {
+		if v == yes || v == unsure || v == doubted {
+			held = append(held, i)
+		}
+	}
+	b.flying += len(held)
+	b.mu.Unlock()
+	for _, i := range held {
+		ok := b.spawn(func() {
+			b.free(ctx, i)
+			b.landed()
+			b.insist(ctx, i)
+		})
+		if !ok {
+			b.landed()
+		}
+	}
+}
+
+// insist asks node i again until the time-out as long as it has not confirmed.
+// A key that stays behind on one of a bare majority of live nodes would keep
+// everybody out for a ttl.
+func (b *ballot) insist(ctx context.Context, i int) {
+	end := time.Now().Add(b.c.Timeout)
+	for wait := firstProbe; time.Now().Before(end); wait = min(2*wait, lastProbe) {
+		b.mu.Lock()
+		v := b.votes[i]
+		b.mu.Unlock()
+		if v != yes && v != unsure && v != doubted {
+			return
+		}
+		timer := time.NewTimer(wait)
+		select {
+		case <-timer.C:
+		case <-b.closed:
+			timer.Stop()
+			return
+		}
+		if !b.list[i].down.Load() {
+			b.free(ctx, i)
+		}
+	}
+}
+
+func (b *ballot) landed() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.flying--
+	b.notify()
+}
+
+// tired reports whether every node has been asked once and has answered or timed
+// out. It needs b.mu.
+func (b *ballot) tired() bool { return b.flying == 0 && b.count(pending) == 0 }
+
+// settled reports whether b is known to hold no node.
+func (b *ballot) settled() bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.count(yes, unsure, doubted, pending) == 0
+}
+
+// release gives the key back on every node that has or may have granted it, and
+// returns once a majority has confirmed it, or cannot, or has not in time.
+func (b *ballot) release(ctx context.Context) error {
+	if err := ctx.Err(); err != nil {
+		return fmt.Errorf("%w: %w", ErrUnsent, lock.Ended(ctx))
+	}
+	uncut := context.WithoutCancel(ctx)
+	timeout := time.NewTimer(b.c.Timeout)
+	defer timeout.Stop()
+	decided := func() bool {
+		have := b.count(gone)
+		return have >= b.need || have+b.count(yes, unsure, doubted, pending) < b.need
+	}
+	b.drop(uncut)
+	b.await(ctx.Done(), timeout.C, decided)
+	return b.verdict()
+}
+
+// verdict is what Release returns, from the votes as they are.
+func (b *ballot) verdict() error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	have, may := b.count(gone), b.count(yes, unsure, doubted, pending)
+	switch {
+	case have >= b.need && !b.ended:
+		b.ended = true
+		return nil
+	case have >= b.need, have+may < b.need:
+		return lock.ErrLost
+	}
+	err := b.failed
+	if err == nil {
+		err = errors.New("no answer in time")
+	}
+	return fmt.Errorf("%w: %d of %d nodes have confirmed it: %w", lock.ErrUncertain, have, len(b.list), err)
+}
+
+// extend lets the key end after ttl where it is ours, and returns nil once a
+// majority has confirmed that.
+func (b *ballot) extend(ctx context.Context, ttl time.Duration) error {
+	uncut := context.WithoutCancel(ctx)
+	// Who has not answered to the SET yet may be one of the majority that counts.
+	b.await(ctx.Done(), nil, func() bool { return b.count(pending) == 0 })
+	var mu sync.Mutex
+	var held, renewed, foreign, asked int
+	b.mu.Lock()
+	var at []int
+	for i, v := range b.votes {
+		if v == yes && !b.unwanted {
+			at = append(at, i)
+		}
+	}
+	held = len(at)
+	b.mu.Unlock()
+	answers := make(chan struct{}, held)
+	for _, i := range at {
+		ok := b.spawn(func() {
+			reply, err := Eval(uncut, b.list[i].conn, b.pexpire, []string{b.key}, b.owner, millis(ttl))
+			mu.Lock()
+			asked++
+			switch {
+			case err == nil && one(reply):
+				renewed++
+			case err == nil:
+				foreign++
+			case silent(err):
+				b.suspect(b.list[i])
+			}
+			mu.Unlock()
+			answers <- struct{}{}
+		})
+		if !ok {
+			return errClosed
+		}
+	}
+	for {
+		mu.Lock()
+		r, f, open := renewed, foreign, held-asked
+		mu.Unlock()
+		switch {
+		case r >= b.need:
+			return nil
+		case held-f < b.need:
+			return lock.ErrLost
+		case r+open < b.need:
+			return fmt.Errorf("%w: %d of %d nodes have extended the lease, a majority is needed", lock.ErrUncertain, r, len(b.list))
+		}
+		select {
+		case <-answers:
+		case <-ctx.Done():
+			return fmt.Errorf("%w: %w", lock.ErrUncertain, lock.Ended(ctx))
+		}
+	}
+}
+
+// hash is FNV-1a (G. Fowler, L. C. Noll, K.-P. Vo), by which all clients agree
+// on the order of the nodes for a key.
+func hash(key string) uint32 {
+	h := uint32(2166136261)
+	for i := range len(key) {
+		h = (h ^ uint32(key[i])) * 16777619
+	}
+	return h
+}

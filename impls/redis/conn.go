@@ -1,0 +1,102 @@
+// Package redis holds the locks that run on one Redis server, one algorithm
+// per file with its Lua beside it, written once over [Conn] so that a measured
+// difference between two clients can only come from the clients.
+//
+// A family for one client library is made from the library's [Dial]:
+//
+//	variants := redis.Variants("goredis", goredis.Dial)
+//
+// Every command of an algorithm has a name, and Config.Hook sees two steps for
+// each: "before-" and "after-" that name. Between the after of one and the
+// before of the next lies a gap in which the holder may stall or die. Each file
+// lists the names of its commands in their order.
+package redis
+
+import (
+	"context"
+	"crypto/sha1"
+	"encoding/hex"
+	"errors"
+	"strings"
+
+	"github.com/lockbench/lockbench/impls/lock"
+)
+
+// A Conn sends commands to one server. It stands for a pool of connections and
+// is safe for concurrent use.
+type Conn interface {
+	// Do sends one command, once: an adapter never sends it again, because a
+	// SET NX whose first answer was lost would find its own key and report it
+	// as held. args[0] is the command's name; the others are strings, ints or
+	// int64s.
+	//
+	// The reply is nil, an int64, a string, or a []any of these. An error reply
+	// of the server is found by errors.As as an [Error]; an error that wraps
+	// [ErrUnsent] proves that the server never saw the command; after any other
+	// error it may have run, or may still run later.
+	Do(ctx context.Context, args ...any) (reply any, err error)
+
+	// Subscribe opens a connection of its own, which is not one of the pool,
+	// and hands to h what its channels receive. Ctx bounds the call alone.
+	Subscribe(ctx context.Context, h Handler) (Subscription, error)
+
+	// Close closes all connections. Commands in flight fail.
+	Close() error
+}
+
+// Dial makes a Conn for the server at ep from c, of which it uses Timeout,
+// Conns and Count and which must have been Filled. It may put off connecting
+// until the first command. Its errors never hold the password of ep.
+type Dial func(ctx context.Context, ep lock.Endpoint, c lock.Config) (Conn, error)
+
+// DefaultConns is the most connections of one Conn where Config.Conns is 0.
+const DefaultConns = 64
+
+// ErrUnsent says that a command never left the client: no connection could be
+// had, or ctx was over before.
+var ErrUnsent = errors.New("redis: command not sent")
+
+// An Error is an error reply of the server, such as "WRONGTYPE Operation …".
+// It proves that the server refused the command.
+type Error string
+
+// Error is the reply as the server sent it.
+func (e Error) Error() string { return string(e) }
+
+// Code is the first word of the reply, by which Redis tells errors apart.
+func (e Error) Code() string {
+	code, _, _ := strings.Cut(string(e), " ")
+	return code
+}
+
+// A Script is a piece of Lua that the server knows by its digest. It does not
+// change after NewScript.
+type Script struct {
+	source string
+	digest string // SHA-1 in hex, as EVALSHA wants it
+}
+
+// NewScript returns the script with the given source.
+func NewScript(source string) *Script {
+	sum := sha1.Sum([]byte(source))
+	return &Script{source: source, digest: hex.EncodeToString(sum[:])}
+}
+
+// Eval runs s by its digest, and by its source if the server does not know it
+// yet or has forgotten it in a restart: one round trip in the steady state.
+// A NOSCRIPT reply proves that nothing ran, so the second command is no retry.
+func Eval(ctx context.Context, conn Conn, s *Script, keys []string, args ...any) (any, error) {
+	command := make([]any, 0, 3+len(keys)+len(args))
+	command = append(command, "EVALSHA", s.digest, len(keys))
+	for _, k := range keys {
+		command = append(command, k)
+	}
+	command = append(command, args...)
+	reply, err := conn.Do(ctx, command...)
+	var refused Error
+	if errors.As(err, &refused) && refused.Code() == "NOSCRIPT" {
+		command[0], command[1] = "EVAL", s.source
+		reply, err = conn.Do(ctx, command...)
+	}
+	return reply, err
+}

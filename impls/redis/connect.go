@@ -1,0 +1,205 @@
+package redis
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/url"
+	"os"
+	"strconv"
+	"strings"
+	"syscall"
+	"unicode"
+
+	"github.com/lockbench/lockbench/impls/lock"
+)
+
+// errNowhere is the error of a Deployment without nodes.
+var errNowhere = errors.New("redis: no server given: name one as redis://HOST:PORT")
+
+// connect dials the first node of d; see reach.
+func connect(ctx context.Context, dial Dial, d lock.Deployment, c lock.Config) (Conn, error) {
+	if len(d.Nodes) == 0 {
+		return nil, errNowhere
+	}
+	return reach(ctx, dial, d.Nodes[0], c)
+}
+
+// reach dials ep and makes sure by one PING that a Redis is there and lets us
+// in. Its errors are one line that names the address, never the password, and
+// says what to do.
+func reach(ctx context.Context, dial Dial, ep lock.Endpoint, c lock.Config) (Conn, error) {
+	u, err := ParseURL(ep)
+	if err != nil {
+		return nil, err
+	}
+	conn, err := dial(ctx, ep, c)
+	if err != nil {
+		return nil, fmt.Errorf("redis: cannot connect to %s: %w", place(u), err)
+	}
+	reply, err := conn.Do(ctx, "PING")
+	switch {
+	case err != nil:
+		err = &unusable{fmt.Sprintf("redis: cannot use %s: %s: %s", place(u), advice(err, u), printable(err)), err}
+	case reply != "PONG":
+		err = fmt.Errorf("redis: cannot use %s: it answered PING with %.40q, so it is no Redis", place(u), fmt.Sprint(reply))
+	default:
+		return conn, nil
+	}
+	// The reason why the server is of no use matters more than how we part.
+	_ = conn.Close()
+	return nil, err
+}
+
+// ParseURL checks and takes apart the address of a Redis server:
+//
+//	redis://[USER:PASSWORD@]HOST[:PORT][/DB]      plain
+//	rediss://[USER:PASSWORD@]HOST[:PORT][/DB]     over TLS
+//	unix://[USER:PASSWORD@]/PATH/TO/SOCKET[?db=DB]
+//
+// USER may be empty. The port, 6379 if none is given, is always part of the
+// Host of the result. Whatever two client libraries read differently is
+// refused, so that all of them accept the same addresses; the errors never hold
+// a password.
+func ParseURL(ep lock.Endpoint) (*url.URL, error) {
+	bad := func(why string) (*url.URL, error) {
+		return nil, fmt.Errorf("redis: bad server address: %s: want redis://[USER:PASSWORD@]HOST[:PORT][/DB]", why)
+	}
+	u, err := url.Parse(ep.Reveal())
+	if err != nil {
+		// The error of url.Parse quotes the whole text.
+		return bad("it is no URL (a password with one of / ? # % @ : must have these written as %XX)")
+	}
+	if _, set := u.User.Password(); u.User != nil && !set {
+		// redis-cli and redigo take a lone name for the password, go-redis
+		// takes it for a user; and nobody would hide it.
+		return bad("it has a user without a password (for a password alone write :PASSWORD@)")
+	}
+	switch u.Scheme {
+	case "redis", "rediss":
+		if u.Opaque != "" || u.RawQuery != "" || u.Fragment != "" {
+			return bad("nothing may follow the number of the database")
+		}
+		if db := strings.Trim(u.Path, "/"); db != "" {
+			if n, err := strconv.Atoi(db); err != nil || n < 0 {
+				return bad("what follows the host must be the number of a database")
+			}
+			u.Path = "/" + db
+		} else {
+			u.Path = ""
+		}
+		host, port := u.Hostname(), u.Port()
+		if host == "" {
+			return bad("it has no host")
+		}
+		if port == "" {
+			port = "6379"
+		}
+		u.Host = net.JoinHostPort(host, port)
+	case "unix":
+		query := u.Query()
+		db := query.Get("db")
+		query.Del("db")
+		if n, err := strconv.Atoi(db); db != "" && (err != nil || n < 0) || len(query) > 0 || u.Host != "" || u.Path == "" {
+			return nil, errors.New("redis: bad server address: want unix:///PATH/TO/SOCKET[?db=DB]")
+		}
+	default:
+		return bad("its scheme is not redis, rediss or unix")
+	}
+	return u, nil
+}
+
+// place is what an error may say of u.
+func place(u *url.URL) string {
+	if u.Scheme == "unix" {
+		return u.Path
+	}
+	return u.Host
+}
+
+// unusable is the error of a server that the first command failed on.
+type unusable struct {
+	text  string
+	cause error
+}
+
+func (u *unusable) Error() string { return u.text }
+func (u *unusable) Unwrap() error { return u.cause }
+
+// printable is the text of err in one line of moderate length: what is no Redis
+// may have answered with anything, and libraries quote it.
+func printable(err error) string {
+	text := strings.TrimPrefix(err.Error(), ErrUnsent.Error()+": ")
+	text = strings.Map(func(r rune) rune {
+		if unicode.IsPrint(r) && r != unicode.ReplacementChar {
+			return r
+		}
+		return '.'
+	}, text)
+	if r := []rune(text); len(r) > 200 {
+		text = string(r[:200]) + "…"
+	}
+	return text
+}
+
+// advice says in a few words why the first command failed and what to do.
+func advice(err error, u *url.URL) string {
+	var refused Error
+	var record tls.RecordHeaderError
+	var cert *tls.CertificateVerificationError
+	var dns *net.DNSError
+	var slow net.Error
+	var op *net.OpError
+	switch {
+	case errors.As(err, &refused):
+		return refusal(refused)
+	case errors.As(err, &cert):
+		return "its certificate is not trusted here (add its CA to the system's, or name it by SSL_CERT_FILE)"
+	case errors.As(err, &record):
+		return "it does not speak TLS (use redis:// instead of rediss://)"
+	case errors.As(err, &dns):
+		return "the host's name cannot be resolved"
+	case errors.Is(err, syscall.ECONNREFUSED):
+		return "nothing listens there (is the server running, and is the port right?)"
+	case errors.Is(err, syscall.ENOENT):
+		return "there is no such socket"
+	case errors.Is(err, context.Canceled):
+		return "interrupted"
+	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, os.ErrDeadlineExceeded), errors.As(err, &slow) && slow.Timeout():
+		return "no answer in time (is it a Redis, and can it be reached from here?)"
+	case errors.Is(err, io.EOF), errors.Is(err, syscall.ECONNRESET), errors.Is(err, syscall.EPIPE):
+		if u.Scheme == "redis" {
+			return "it hung up (it is no Redis, or one that wants TLS: rediss://)"
+		}
+		return "it hung up (it is no Redis, or one without TLS: redis://)"
+	case errors.As(err, &op) && op.Op == "dial":
+		return "it cannot be reached"
+	}
+	return "what answers there is no Redis"
+}
+
+// refusal explains an error reply to the first command.
+func refusal(e Error) string {
+	text := strings.ToLower(string(e))
+	switch code := e.Code(); {
+	case code == "WRONGPASS", code == "ERR" && strings.Contains(text, "invalid password"):
+		return "wrong user or password"
+	case code == "NOAUTH":
+		return "it wants a password (write redis://:PASSWORD@HOST or redis://USER:PASSWORD@HOST)"
+	case code == "ERR" && strings.Contains(text, "auth") && strings.Contains(text, "without any password"),
+		code == "ERR" && strings.Contains(text, "no password is set"):
+		return "it has no password set (leave it out of the address)"
+	case code == "NOPERM":
+		return "the user may not do this (allow it the commands and keys of the lock)"
+	case code == "ERR" && strings.Contains(text, "db index"):
+		return "it has no database of that number"
+	case code == "LOADING":
+		return "it is still loading its data (try again soon)"
+	case code == "" || strings.Trim(code, "ABCDEFGHIJKLMNOPQRSTUVWXYZ") != "":
+		return "what answers there is no Redis"
+	}
+	return "it refused"
+}

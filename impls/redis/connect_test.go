@@ -1,0 +1,240 @@
+package redis_test
+
+import (
+	"bufio"
+	"context"
+	"crypto/tls"
+	"errors"
+	"io"
+	"net"
+	"net/url"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/alicebob/miniredis/v2"
+
+	"github.com/lockbench/lockbench/impls/lock"
+	"github.com/lockbench/lockbench/impls/redis"
+)
+
+const canary = "s3cr3t-canary"
+
+// open returns the error of Open at ep, which must be one line without the canary.
+func openError(t *testing.T, a adapter, ep lock.Endpoint) error {
+	t.Helper()
+	v := find(t, redis.Variants(a.name, a.dial), "redis-token")
+	l, err := v.Open(t.Context(), lock.Deployment{Nodes: []lock.Endpoint{ep}}, lock.Config{Timeout: 5 * time.Second})
+	if err == nil {
+		if l.Close() != nil {
+			t.Error("cannot close")
+		}
+		return nil
+	}
+	if text := err.Error(); strings.Contains(text, canary) || strings.Contains(text, url.QueryEscape(canary)) {
+		t.Errorf("the error holds the password: %s", strings.ReplaceAll(text, canary, "CANARY"))
+	} else if strings.ContainsAny(text, "\n\r\x00") {
+		t.Errorf("the error is not one line: %q", text)
+	}
+	return err
+}
+
+// serve listens on loopback and lets talk speak on each connection.
+func serve(t *testing.T, talk func(net.Conn)) (hostPort string) {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = l.Close() })
+	go func() {
+		for {
+			c, err := l.Accept()
+			if err != nil {
+				return
+			}
+			go func() {
+				defer func() { _ = c.Close() }()
+				talk(c)
+			}()
+		}
+	}()
+	return l.Addr().String()
+}
+
+func TestOpenErrors(t *testing.T) {
+	// The greeting of a MariaDB server: a packet with a 4-byte head.
+	greeting := "\x5a\x00\x00\x00\x0a5.5.5-10.11.6-MariaDB\x00\x2a\x00\x00\x00abcdefgh\x00\xfe\xf7\x2d\x02\x00\xff\x81\x15" +
+		strings.Repeat("\x00", 30) + "mysql_native_password\x00"
+	// The same of another length, whose first byte is the mark of a Redis error.
+	dash := "\x2d\x00\x00\x01\xff\x6a\x04Host '127.0.0.1' is not allowed to connect\r\n"
+	mysql := func(text string) string {
+		return serve(t, func(c net.Conn) {
+			_, _ = io.WriteString(c, text)
+			_, _ = bufio.NewReader(c).ReadString('\n')
+		})
+	}
+	http := serve(t, func(c net.Conn) {
+		_, _ = bufio.NewReader(c).ReadString('\n')
+		_, _ = io.WriteString(c, "HTTP/1.1 400 Bad Request\r\nConnection: close\r\n\r\n")
+	})
+	hangsUp := serve(t, func(c net.Conn) { _, _ = c.Read(make([]byte, 1)) })
+	answersOK := serve(t, func(c net.Conn) {
+		for r := bufio.NewReader(c); ; {
+			line, err := r.ReadString('\n')
+			if err != nil {
+				return
+			}
+			if strings.HasPrefix(line, "*") {
+				_, _ = io.WriteString(c, "+OK\r\n")
+			}
+		}
+	})
+	silent := serve(t, func(c net.Conn) { _, _ = io.Copy(io.Discard, c) })
+	nobody, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	closed := nobody.Addr().String()
+	_ = nobody.Close()
+
+	open, locked, users := miniredis.RunT(t), miniredis.RunT(t), miniredis.RunT(t)
+	locked.RequireAuth("right")
+	users.RequireUserAuth("ann", "right")
+	overTLS := miniredis.NewMiniRedis()
+	if err := overTLS.StartTLS(&tls.Config{Certificates: []tls.Certificate{selfSigned(t)}}); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(overTLS.Close)
+
+	withPassword := startRedisIf(t, "--requirepass", "right")
+
+	for _, a := range adapters() {
+		t.Run(a.name, func(t *testing.T) {
+			for _, c := range []struct {
+				name, url string
+				want      string // in the error; "" if it opens
+				at        string // which must name the server
+			}{
+				{"open", "redis://" + open.Addr(), "", ""},
+				{"database", "redis://" + open.Addr() + "/3", "", ""},
+				{"right password", "redis://:right@" + locked.Addr(), "", ""},
+				{"right user", "redis://ann:right@" + users.Addr(), "", ""},
+				{"wrong password", "redis://:" + canary + "@" + locked.Addr(), "wrong user or password", locked.Addr()},
+				{"wrong user", "redis://bob:" + canary + "@" + users.Addr(), "wrong user or password", users.Addr()},
+				{"no password", "redis://" + locked.Addr(), "it wants a password", locked.Addr()},
+				{"nobody", "redis://:" + canary + "@" + closed, "nothing listens there", closed},
+				{"no such host", "redis://:" + canary + "@nosuch.invalid:1", "cannot be resolved", "nosuch.invalid:1"},
+				{"MariaDB", "redis://:" + canary + "@" + mysql(greeting), "no Redis", ""},
+				{"MariaDB without password", "redis://" + mysql(greeting), "no Redis", ""},
+				{"MariaDB error", "redis://" + mysql(dash), "no Redis", ""},
+				{"HTTP", "redis://" + http, "no Redis", http},
+				{"hangs up", "redis://" + hangsUp, "hung up", hangsUp},
+				{"answers anything", "redis://" + answersOK, "no Redis", answersOK},
+				{"TLS asked of plain", "rediss://" + open.Addr(), "one without TLS", open.Addr()},
+				{"plain asked of TLS", "redis://" + overTLS.Addr(), "wants TLS", overTLS.Addr()},
+				{"unknown certificate", "rediss://:" + canary + "@" + overTLS.Addr(), "certificate is not trusted", overTLS.Addr()},
+				{"no URL", "redis://:" + canary + "%zz@x", "it is no URL", ""},
+				{"hash in password", "redis://:" + canary + "#x@127.0.0.1:1", "", "refused"},
+				{"other scheme", "mysql://:" + canary + "@x", "scheme", ""},
+				{"no scheme", "127.0.0.1:6379", "no URL", ""},
+				{"lone user", "redis://" + canary + "@" + open.Addr(), "user without a password", ""},
+				{"database name", "redis://:" + canary + "@" + open.Addr() + "/orders", "number of a database", ""},
+				{"query", "redis://:" + canary + "@" + open.Addr() + "?protocol=3", "nothing may follow", ""},
+				{"no host", "redis://:" + canary + "@/1", "no host", ""},
+				{"socket", "unix:///nonexistent/socket", "no such socket", "/nonexistent/socket"},
+				{"socket in host", "unix://" + canary, "unix:///PATH", ""},
+			} {
+				t.Run(c.name, func(t *testing.T) {
+					err := openError(t, a, lock.Endpoint(c.url))
+					if c.want == "" && c.at == "" {
+						if err != nil {
+							t.Errorf("Open: %v", err)
+						}
+						return
+					}
+					if c.at == "refused" { // any way of refusing it will do
+						c.at = ""
+					}
+					if err == nil || !strings.Contains(err.Error(), c.want) || !strings.Contains(err.Error(), c.at) {
+						t.Errorf("Open: %v; want %q of %q", err, c.want, c.at)
+					}
+				})
+			}
+
+			// HELLO, which go-redis greets with, takes any password for a user
+			// that needs none; AUTH does not.
+			if a.name == "redigo" {
+				err := openError(t, a, lock.Endpoint("redis://:"+canary+"@"+open.Addr()))
+				if err == nil || !strings.Contains(err.Error(), "it has no password set") {
+					t.Errorf("Open with a password that nobody asked for: %v", err)
+				}
+			}
+
+			t.Run("no server", func(t *testing.T) {
+				v := find(t, redis.Variants(a.name, a.dial), "redis-token")
+				if _, err := v.Open(t.Context(), lock.Deployment{}, lock.Config{}); err == nil {
+					t.Error("opened nothing")
+				}
+			})
+			t.Run("silent", func(t *testing.T) {
+				v := find(t, redis.Variants(a.name, a.dial), "redis-token")
+				d := lock.Deployment{Nodes: []lock.Endpoint{lock.Endpoint("redis://:" + canary + "@" + silent)}}
+				_, err := v.Open(t.Context(), d, lock.Config{Timeout: 50 * time.Millisecond})
+				if err == nil || !strings.Contains(err.Error(), "no answer in time") || strings.Contains(err.Error(), canary) {
+					t.Errorf("Open: %v", err)
+				}
+			})
+			t.Run("interrupted", func(t *testing.T) {
+				ctx, cancel := context.WithCancel(t.Context())
+				cancel()
+				v := find(t, redis.Variants(a.name, a.dial), "redis-token")
+				d := lock.Deployment{Nodes: []lock.Endpoint{lock.Endpoint("redis://" + open.Addr())}}
+				if _, err := v.Open(ctx, d, lock.Config{}); !errors.Is(err, context.Canceled) {
+					t.Errorf("Open: %v, want the error of ctx", err)
+				}
+			})
+
+			// A real server words its refusals itself.
+			t.Run("redis-server", func(t *testing.T) {
+				at, ok := withPassword.hostPort()
+				if !ok {
+					skipRedis(t)
+				}
+				for url, want := range map[string]string{
+					"redis://:right@" + at:                           "",
+					"redis://default:right@" + at:                    "",
+					"redis://:right@" + at + "/15":                   "",
+					"redis://:right@" + at + "/99":                   "no database of that number",
+					"redis://:" + canary + "@" + at:                  "wrong user or password",
+					"redis://ann:" + canary + "@" + at:               "wrong user or password",
+					"redis://" + at:                                  "it wants a password",
+					"unix://:right@" + withPassword.socket + "?db=2": "",
+					"unix://:" + canary + "@" + withPassword.socket:  "wrong user or password",
+				} {
+					err := openError(t, a, lock.Endpoint(url))
+					if want == "" && err != nil || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
+						t.Errorf("Open of %s: %v, want %q", url, err, want)
+					}
+				}
+			})
+		})
+	}
+}
+
+func TestParseURL(t *testing.T) {
+	for in, want := range map[string]string{
+		"redis://h":              "redis://h:6379",
+		"redis://h/":             "redis://h:6379",
+		"redis://h:1/2":          "redis://h:1/2",
+		"redis://[::1]/2":        "redis://[::1]:6379/2",
+		"rediss://:p@h":          "rediss://:p@h:6379",
+		"redis://u:p%40%2F@h:1":  "redis://u:p%40%2F@h:1",
+		"unix:///run/redis?db=3": "unix:///run/redis?db=3",
+	} {
+		u, err := redis.ParseURL(lock.Endpoint(in))
+		if err != nil || u.String() != want {
+			t.Errorf("ParseURL(%q) = %v, %v; want %s", in, u, err, want)
+		}
+	}
+}

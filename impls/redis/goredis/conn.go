@@ -1,0 +1,92 @@
+// Package goredis lets the locks of impls/redis run on go-redis/v9.
+package goredis
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+
+	goredis "github.com/redis/go-redis/v9"
+	"github.com/redis/go-redis/v9/maintnotifications"
+
+	"github.com/lockbench/lockbench/impls/lock"
+	"github.com/lockbench/lockbench/impls/redis"
+)
+
+type conn struct {
+	client *goredis.Client
+	c      lock.Config
+}
+
+// Dial makes a pool of at most c.Conns connections. It connects with the first
+// command.
+func Dial(_ context.Context, ep lock.Endpoint, c lock.Config) (redis.Conn, error) {
+	u, err := redis.ParseURL(ep)
+	if err != nil {
+		return nil, err
+	}
+	o, err := goredis.ParseURL(u.String())
+	if err != nil {
+		// Its text may quote the URL.
+		return nil, errors.New("go-redis does not understand the address")
+	}
+	o.PoolSize = c.Conns
+	if o.PoolSize <= 0 {
+		o.PoolSize = redis.DefaultConns
+	}
+	o.MaxActiveConns = o.PoolSize
+	o.DialTimeout, o.ReadTimeout, o.WriteTimeout, o.PoolTimeout = c.Timeout, c.Timeout, c.Timeout, c.Timeout
+	o.ContextTimeoutEnabled = true
+	// A repeated SET NX whose first answer was lost finds its own key and
+	// waits for itself until the TTL ends it. -1 turns the repetition off; 0
+	// would mean 3.
+	o.MaxRetries = -1
+	o.DialerRetries = 1
+	// RESP2 as redigo speaks it, and no commands of the library's own beyond
+	// the handshake, so that only the client differs.
+	o.Protocol = 2
+	o.DisableIdentity = true
+	o.MaintNotificationsConfig = &maintnotifications.Config{Mode: maintnotifications.ModeDisabled}
+	o.PipelinePoolSize = -1
+	o.Dialer = dialer(goredis.NewDialer(o))
+	return &conn{client: goredis.NewClient(o), c: c}, nil
+}
+
+func (c *conn) Do(ctx context.Context, args ...any) (any, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, fmt.Errorf("%w: %w", redis.ErrUnsent, err)
+	}
+	c.c.Count.Cmd()
+	reply, err := c.client.Do(ctx, args...).Result()
+	var refused goredis.Error
+	switch {
+	case err == nil:
+		return reply, nil
+	case errors.Is(err, goredis.Nil):
+		return nil, nil
+	case errors.As(err, &refused):
+		return nil, redis.Error(refused.Error())
+	case errors.Is(err, goredis.ErrPoolTimeout), errors.Is(err, goredis.ErrPoolExhausted), errors.Is(err, goredis.ErrClosed):
+		return nil, fmt.Errorf("%w: %w", redis.ErrUnsent, err)
+	}
+	return nil, err
+}
+
+func (c *conn) Close() error { return c.client.Close() }
+
+type dialFunc = func(ctx context.Context, network, addr string) (net.Conn, error)
+
+// dialer lets dial fail in the first write and not at once. The library prints
+// every failure to connect to standard error and, once it has seen enough of
+// them, keeps trying in the background and hands out an old error meanwhile;
+// of a connection that breaks it only reports the error.
+func dialer(dial dialFunc) dialFunc {
+	return func(ctx context.Context, network, addr string) (net.Conn, error) {
+		c, err := dial(ctx, network, addr)
+		if err != nil {
+			return &unreached{err: fmt.Errorf("%w: %w", redis.ErrUnsent, err)}, nil
+		}
+		return c, nil
+	}
+}

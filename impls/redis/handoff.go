@@ -1,0 +1,458 @@
+package redis
+
+import (
+	"cmp"
+	"context"
+	_ "embed" // the scripts
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/lockbench/lockbench/impls/lock"
+)
+
+//go:embed handoff_pass.lua
+var handoffPass string
+
+//go:embed handoff_acquire.lua
+var handoffAcquire string
+
+//go:embed handoff_release.lua
+var handoffRelease string
+
+//go:embed handoff_leave.lua
+var handoffLeave string
+
+//go:embed handoff_check.lua
+var handoffCheck string
+
+//go:embed handoff_requeue.lua
+var handoffRequeue string
+
+// handoff queues the waiters on the server. Release hands the lease straight to
+// the first of them inside its script, and tells that waiter's process alone.
+//
+//	state    key → token:owner, with PX ttl; {key}:queue → list of waiters;
+//	         {key}:fence → tokens drawn so far, in blocks of 1024, without end
+//	cost     acquire 1 script, whether the key is free or not; release 1 script, which also
+//	         grants to the next; a waiter holds no connection and sends nothing; per process
+//	         a PING each ttl/4 and, while it waits, a check of the key as often or each 250 ms
+//	safe     as redis-fenced; grants in the order in which the server saw the waiters
+//	breaks   as redis-fenced
+//	source   ours; a queue lock (Mellor-Crummey & Scott, 1991) whose queue is a Redis list
+//
+// Commands: acquire (leave if its answer is lost or the wait ends; return if the grant
+// came even so) · check · requeue · renew · release.
+//
+// What it promises when something dies:
+//
+//   - A waiter whose context ends leaves by one script. If it was granted the
+//     lease meanwhile, that script passes the lease on.
+//   - A waiter whose process is gone costs nothing: PUBLISH reaches nobody, and
+//     the script tries the next one. One whose process is stalled, or cut off
+//     without the server having noticed, keeps the lease for one ttl.
+//   - A holder that dies keeps the key for the rest of its ttl; the waiters'
+//     checks then hand it on within 250 ms.
+//   - A lost message is found by the check, within 250 ms, or at once after a
+//     broken connection was replaced. Waiters that were passed over meanwhile
+//     have lost their place and queue again.
+//   - A server that comes back empty gets the waiters again by their checks; the
+//     holder learns of its loss by the next renewal.
+//   - A message that is delivered late grants a lease that began before it: the
+//     deadline is counted from the last moment at which nothing was under way.
+func handoff(client string, dial Dial) lock.Variant {
+	return lock.Variant{
+		Algo: "redis-handoff", Client: client,
+		Doc: "A queue on the server; a release hands the lease straight to the first live waiter. " +
+			"First come, first served, without polling, and with a fencing token. A dead process is skipped at once.",
+		Source: "ours: a queue lock (Mellor-Crummey and Scott, 1991) in a Redis list",
+		Caps:   lock.Try | lock.Fencing | lock.Fair | lock.Notify | lock.Renew,
+		Needs:  lock.Needs{Kind: "redis", MinVersion: "6.0.6"}, // LPOS
+		Unsafe: lock.Pause | lock.ServerClock | lock.Failover | lock.Restart,
+		Keys:   func(key string) []string { return []string{key, queueKey(key), fenceKey(key)} },
+		Open: func(ctx context.Context, d lock.Deployment, c lock.Config) (lock.Locker, error) {
+			s, err := newSession(ctx, dial, d, c)
+			if err != nil {
+				return nil, err
+			}
+			script := func(source string) *Script { return NewScript(handoffPass + source) }
+			h := &queued{
+				owned: newOwned(s), waiting: make(map[string]*waiter), handed: make(map[string]struct{}), closed: make(chan struct{}),
+				acquire: script(handoffAcquire), release: script(handoffRelease),
+				leave: script(handoffLeave), check: script(handoffCheck), requeue: script(handoffRequeue),
+			}
+			opening, cancel := context.WithTimeout(ctx, s.c.Timeout)
+			defer cancel()
+			h.inbox = &inbox{
+				message: h.message, patience: s.c.Timeout, down: h.fail,
+				gap: func() { h.tending.Go(h.recheck) }, // it asks the server, which takes a while
+			}
+			if err := h.inbox.open(opening, s.conn, "lockbench:inbox:"+s.prefix); err != nil {
+				_ = s.conn.Close()
+				return nil, fmt.Errorf("redis: cannot listen: %w", err)
+			}
+			h.tending.Go(h.tend)
+			return h, nil
+		},
+	}
+}
+
+// queueKey is the name of the list of key's waiters, in the slot of key.
+func queueKey(key string) string { return strings.TrimSuffix(fenceKey(key), "fence") + "queue" }
+
+// queued is the Locker of redis-handoff.
+type queued struct {
+	owned
+	acquire, release, leave, check, requeue *Script
+	inbox                                   *inbox
+	tending                                 sync.WaitGroup
+
+	once   sync.Once
+	closed chan struct{}
+
+	mu      sync.Mutex
+	waiting map[string]*waiter  // by id
+	handed  map[string]struct{} // the ids that were granted from the queue and not released yet
+}
+
+// waiter is one Acquire in the queue.
+type waiter struct {
+	key, id string
+	number  uint64     // grows with the calls of Acquire
+	queued  bool       // the server has said so; before that a check would not find it
+	granted chan grant // capacity 1
+}
+
+// grant is the end of a wait: the token, and an instant before which the lease
+// did not begin.
+type grant struct {
+	token uint64
+	since time.Time
+	err   error // instead of a grant: the service has failed
+}
+
+// id names an owner: process, number, and the TTL of its lease in ms.
+func (h *queued) id() (string, uint64) {
+	n := h.last.Add(1)
+	return h.prefix + ":" + strconv.FormatUint(n, 10) + ":" + strconv.FormatInt(millis(h.c.TTL), 10), n
+}
+
+func keysOf(key string) []string { return []string{key, queueKey(key), fenceKey(key)} }
+
+// over is why nothing can be acquired any more, or nil.
+func (h *queued) over(ctx context.Context) error {
+	select {
+	case <-h.closed:
+		return errClosed
+	default:
+	}
+	if err := lock.Ended(ctx); err != nil {
+		return fmt.Errorf("redis: wait ended: %w", err)
+	}
+	return nil
+}
+
+func (h *queued) TryAcquire(ctx context.Context, key string) (lock.Lease, error) {
+	if err := h.over(ctx); err != nil {
+		return nil, err
+	}
+	h.c.Count.Attempt()
+	id, _ := h.id()
+	sent := time.Now()
+	token, err := h.ask(context.WithoutCancel(ctx), key, id, 0)
+	if err == nil && token == 0 {
+		return nil, lock.ErrHeld
+	}
+	return h.settle(ctx, key, id, token, sent, err)
+}
+
+func (h *queued) Acquire(ctx context.Context, key string) (lock.Lease, error) {
+	if err := h.over(ctx); err != nil {
+		return nil, err
+	}
+	h.c.Count.Attempt()
+	id, n := h.id()
+	w := &waiter{key: key, id: id, number: n, granted: make(chan grant, 1)}
+	// The grant may arrive before the answer that says that we wait.
+	h.mu.Lock()
+	h.waiting[id] = w
+	h.mu.Unlock()
+	sent := time.Now()
+	token, err := h.ask(context.WithoutCancel(ctx), key, id, 1)
+	if err != nil || token > 0 {
+		h.forget(id)
+		return h.settle(ctx, key, id, token, sent, err)
+	}
+	h.mu.Lock()
+	w.queued = true
+	h.mu.Unlock()
+	select {
+	case g := <-w.granted:
+		if g.err != nil {
+			return nil, fmt.Errorf("redis: waiting: %w: %w", lock.ErrUncertain, g.err)
+		}
+		if g.since.After(sent) {
+			sent = g.since
+		}
+		h.c.Count.Wakeup()
+		return h.settle(ctx, key, id, g.token, sent, nil)
+	case <-ctx.Done():
+	case <-h.closed:
+	}
+	err = h.over(ctx)
+	h.forget(id)
+	if errors.Is(err, errClosed) {
+		// The server skips us once our inbox is gone, but a grant may have come first.
+		return nil, fmt.Errorf("%w: %w", lock.ErrUncertain, err)
+	}
+	return nil, h.depart(ctx, key, id, err)
+}
+
+// ask runs the script of acquire and returns the token of a grant, or 0.
+func (h *queued) ask(ctx context.Context, key, id string, wait int) (uint64, error) {
+	reply, err := h.eval(ctx, "acquire", h.acquire, keysOf(key), id, wait)
+	if err != nil {
+		return 0, err
+	}
+	token, ok := reply.(int64)
+	if !ok || token < 0 {
+		return 0, fmt.Errorf("redis: acquire: %w: the script answered %v", lock.ErrUncertain, reply)
+	}
+	return uint64(token), nil
+}
+
+// settle turns the outcome of an attempt into a lease, or into an error that
+// leaves nothing behind.
+func (h *queued) settle(ctx context.Context, key, id string, token uint64, sent time.Time, err error) (lock.Lease, error) {
+	switch {
+	case err != nil && lostAnswer(err):
+		return nil, h.depart(ctx, key, id, err)
+	case err != nil:
+		return nil, err
+	}
+	value := strconv.FormatUint(token, 10) + ":" + id
+	lease := &handed{from: h, renewed: h.keepAlive(key, value, sent), id: id, token: token}
+	if ended := h.over(ctx); ended != nil {
+		// The grant came after the caller had stopped waiting.
+		back, cancel := h.bounded(ctx)
+		defer cancel()
+		if e := lease.Release(back); e != nil && !errors.Is(e, lock.ErrLost) {
+			return nil, fmt.Errorf("%w; the key could not be given back: %w: %w", ended, lock.ErrUncertain, e)
+		}
+		return nil, ended
+	}
+	return lease, nil
+}
+
+// depart takes id out of the queue, or passes on what it was granted, and
+// returns the error of the attempt.
+func (h *queued) depart(ctx context.Context, key, id string, err error) error {
+	ctx, cancel := h.bounded(ctx)
+	defer cancel()
+	if _, e := h.eval(ctx, "leave", h.leave, keysOf(key), id); e != nil && !dead(e) {
+		return fmt.Errorf("%w; leaving the queue: %w: %w", err, lock.ErrUncertain, e)
+	}
+	return doubtAsked(err)
+}
+
+// doubtAsked marks the loss of the answer to acquire as uncertain even though
+// the waiter has left: the lost command may yet run. The inbox gives back what
+// it is granted then.
+func doubtAsked(err error) error {
+	if errors.Is(err, errClosed) || isEnded(err) {
+		return err
+	}
+	return doubt(err)
+}
+
+func isEnded(err error) bool {
+	return errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)
+}
+
+func (h *queued) forget(id string) {
+	h.mu.Lock()
+	delete(h.waiting, id)
+	delete(h.handed, id)
+	h.mu.Unlock()
+}
+
+// message delivers one grant, TOKEN:ID KEY.
+func (h *queued) message(payload string, since time.Time) {
+	value, key, _ := strings.Cut(payload, " ")
+	if h.deliver(value, since) {
+		return
+	}
+	// Nobody waits: the command that queued the waiter ran after its answer had
+	// been given up, or the script by which it left did not get through.
+	h.tending.Go(func() {
+		ctx, cancel := h.bounded(context.Background())
+		defer cancel()
+		// If this fails as well, the grant ends with its TTL.
+		_, _ = h.eval(ctx, "return", h.release, keysOf(key), value)
+	})
+}
+
+// deliver hands a grant, TOKEN:ID, to its waiter. It reports whether there is
+// one, or was: a check may have found the grant before its message came.
+func (h *queued) deliver(value string, since time.Time) bool {
+	text, id, _ := strings.Cut(value, ":")
+	token, err := strconv.ParseUint(text, 10, 64)
+	if err != nil {
+		return true // not from our scripts
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	w := h.waiting[id]
+	if w == nil {
+		_, known := h.handed[id]
+		return known
+	}
+	delete(h.waiting, id)
+	h.handed[id] = struct{}{}
+	w.granted <- grant{token: token, since: since}
+	return true
+}
+
+// checkEvery is how long a lease that ended without a release stays unnoticed
+// by those that wait, at most; less if a quarter of the TTL is. The holder may
+// be another process with a much shorter TTL. A process that waits sends four
+// short scripts a second for each key, however many owners wait in it.
+const checkEvery = 250 * time.Millisecond
+
+// tend checks the keys that are waited for. It asks for the first waiter of each
+// key; the others come after it.
+func (h *queued) tend() {
+	tick := time.NewTicker(min(max(h.c.TTL/4, time.Millisecond), checkEvery))
+	defer tick.Stop()
+	for {
+		select {
+		case <-h.closed:
+			return
+		case <-tick.C:
+		}
+		h.mu.Lock()
+		first := make(map[string]*waiter)
+		for _, w := range h.waiting {
+			if f := first[w.key]; w.queued && (f == nil || w.number < f.number) {
+				first[w.key] = w
+			}
+		}
+		h.mu.Unlock()
+		for key, w := range first {
+			h.look(key, []any{w.id})
+		}
+	}
+}
+
+// recheck asks for all waiters, after their messages may have been missed.
+func (h *queued) recheck() {
+	h.mu.Lock()
+	all := make(map[string][]*waiter)
+	for _, w := range h.waiting {
+		if w.queued {
+			all[w.key] = append(all[w.key], w)
+		}
+	}
+	h.mu.Unlock()
+	for key, list := range all {
+		slices.SortFunc(list, func(a, b *waiter) int { return cmp.Compare(a.number, b.number) })
+		for part := range slices.Chunk(list, 500) { // Lua's stack is finite
+			ids := make([]any, len(part))
+			for i, w := range part {
+				ids[i] = w.id
+			}
+			h.look(key, ids)
+		}
+	}
+}
+
+// fail ends all waits: the server could not be reached for as long as a command
+// is waited for. It may still have the waiters in its queue.
+func (h *queued) fail() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for id, w := range h.waiting {
+		delete(h.waiting, id)
+		w.granted <- grant{err: errLost}
+	}
+}
+
+var errLost = errors.New("the connection for messages is lost and cannot be made again")
+
+// look checks key for the waiters with these ids. An error leaves the work to
+// the next check.
+func (h *queued) look(key string, ids []any) {
+	ctx, cancel := context.WithTimeout(context.Background(), h.c.Timeout)
+	defer cancel()
+	sent := time.Now()
+	answer, err := h.eval(ctx, "check", h.check, keysOf(key), ids...)
+	reply, ok := answer.([]any)
+	if err != nil || !ok || len(reply) == 0 {
+		return
+	}
+	if value, _ := reply[0].(string); value != "" {
+		h.deliver(value, sent)
+	}
+	// Most of the missing were granted the lock and gave it back while the check
+	// was under way. Those that still wait now were lost by the server.
+	var lost []any
+	h.mu.Lock()
+	for _, id := range reply[1:] {
+		if text, _ := id.(string); h.waiting[text] != nil {
+			lost = append(lost, id)
+		}
+	}
+	h.mu.Unlock()
+	if len(lost) > 0 {
+		// One that leaves meanwhile is queued for nothing; the grant to it is
+		// returned, see message.
+		_, _ = h.eval(ctx, "requeue", h.requeue, keysOf(key), lost...)
+	}
+}
+
+// Close leaves the queued waiters to be skipped, which they are once the inbox
+// is closed. Further calls do nothing.
+func (h *queued) Close() (err error) {
+	h.once.Do(func() {
+		close(h.closed)
+		h.inbox.close()
+		h.tending.Wait()
+		err = h.session.Close()
+	})
+	return err
+}
+
+// handed is the lease of redis-handoff.
+type handed struct {
+	renewed
+	from  *queued
+	id    string
+	token uint64
+}
+
+// Token grows with every grant of a key, by 1 from one waiter to the next and
+// by up to 1024 when the key was free between.
+func (l *handed) Token() uint64 { return l.token }
+
+// Release passes the lease to the first live waiter, or frees the key.
+func (l *handed) Release(ctx context.Context) error {
+	held := l.Stop()
+	err := freed(l.from.eval(ctx, "release", l.from.release, keysOf(l.key), l.owner))
+	// Not before: a check may have found the grant first, and its message, should
+	// it come only now, would be taken for one to nobody and returned.
+	l.from.forget(l.id)
+	if err == nil && !held {
+		return lock.ErrLost
+	}
+	return err
+}
+
+var (
+	_ lock.Tryer     = (*queued)(nil)
+	_ lock.Fenced    = (*handed)(nil)
+	_ lock.Deadliner = (*handed)(nil)
+)

@@ -1,0 +1,12 @@
+-- ARGV are the ids of waiters that a check did not find. Puts them into the
+-- queue, unless they are there or hold the lock by now.
+local value = redis.call('get', KEYS[1])
+for _, id in ipairs(ARGV) do
+  if not (value and string.match(value, ':(.*)$') == id) and not redis.call('lpos', KEYS[2], id) then
+    redis.call('rpush', KEYS[2], id)
+  end
+end
+if not value and redis.call('exists', KEYS[2]) == 1 then
+  pass(0)
+end
+return 1

@@ -1,0 +1,323 @@
+package redis_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/lockbench/lockbench/impls/lock"
+	"github.com/lockbench/lockbench/impls/redis"
+)
+
+const queued = "{k}:queue" // of the key "k"
+
+// enqueue calls Acquire in a goroutine and returns once the waiter stands in the
+// queue behind n-1 others.
+func enqueue(ctx context.Context, t *testing.T, s *server, l lock.Locker, n int64) <-chan result {
+	t.Helper()
+	done := make(chan result, 1)
+	go func() {
+		lease, err := l.Acquire(ctx, "k")
+		done <- result{lease, err}
+	}()
+	until(t, fmt.Sprintf("%d in the queue", n), func() bool { return s.do(t, "LLEN", queued) == n })
+	return done
+}
+
+// until polls for what must come, for a long time.
+func until(t *testing.T, what string, done func() bool) {
+	t.Helper()
+	for end := time.Now().Add(30 * time.Second); !done(); time.Sleep(time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatalf("30 s without: %s", what)
+		}
+	}
+}
+
+// inboxes counts the processes that the server would tell of a grant.
+func (s *server) inboxes(t *testing.T) int {
+	t.Helper()
+	list, _ := s.do(t, "PUBSUB", "CHANNELS", "lockbench:inbox:*").([]any)
+	return len(list)
+}
+
+func release(t *testing.T, l lock.Lease) {
+	t.Helper()
+	if err := l.Release(t.Context()); err != nil {
+		t.Fatalf("Release: %v", err)
+	}
+}
+
+// Waiters of several processes are served in the order of the queue, each under
+// a larger token, and the last release leaves nothing but the counter.
+func TestHandoffOrder(t *testing.T) {
+	eachServer(t, func(t *testing.T, s *server) {
+		lockers := []lock.Locker{s.open(t, "redis-handoff", nil), s.open(t, "redis-handoff", nil)}
+		held := mustTry(t, lockers[0], "k")
+		var waits []<-chan result
+		for i := range 8 {
+			waits = append(waits, enqueue(t.Context(), t, s, lockers[i%2], int64(i+1)))
+		}
+		last := held.(lock.Fenced).Token()
+		release(t, held)
+		for i, w := range waits {
+			r := wait(t, fmt.Sprintf("waiter %d", i), w)
+			if r.err != nil {
+				t.Fatal(r.err)
+			}
+			if token := r.lease.(lock.Fenced).Token(); token != last+1 {
+				t.Errorf("waiter %d has token %d after %d", i, token, last)
+			}
+			last = r.lease.(lock.Fenced).Token()
+			release(t, r.lease)
+		}
+		if n := s.do(t, "EXISTS", "k", queued); n != int64(0) {
+			t.Errorf("%v keys are left", n)
+		}
+		// The block was left unfinished; the next grant is larger all the same.
+		again := mustTry(t, lockers[1], "k")
+		if token := again.(lock.Fenced).Token(); token <= last {
+			t.Errorf("token %d after %d", token, last)
+		}
+	})
+}
+
+// Tokens keep growing when a block is used up in one chain of hand-overs.
+func TestHandoffTokensCrossBlocks(t *testing.T) {
+	eachServer(t, func(t *testing.T, s *server) {
+		l := s.open(t, "redis-handoff", nil)
+		held := mustTry(t, l, "k")
+		last := held.(lock.Fenced).Token()
+		// Two owners that always find the other waiting never free the key.
+		for range 1100 {
+			next := enqueue(t.Context(), t, s, l, 1)
+			release(t, held)
+			r := wait(t, "hand-over", next)
+			if r.err != nil {
+				t.Fatal(r.err)
+			}
+			held = r.lease
+			token := held.(lock.Fenced).Token()
+			if token <= last {
+				t.Fatalf("token %d after %d", token, last)
+			}
+			last = token
+		}
+	})
+}
+
+// A waiter whose process is gone is skipped in the release itself.
+func TestHandoffSkipsTheDead(t *testing.T) {
+	eachServer(t, func(t *testing.T, s *server) {
+		holder, dead, alive := s.open(t, "redis-handoff", nil), s.open(t, "redis-handoff", nil), s.open(t, "redis-handoff", nil)
+		held := mustTry(t, holder, "k")
+		first := enqueue(t.Context(), t, s, dead, 1)
+		second := enqueue(t.Context(), t, s, dead, 2)
+		third := enqueue(t.Context(), t, s, alive, 3)
+		listening := s.inboxes(t)
+		if err := dead.Close(); err != nil {
+			t.Fatal(err)
+		}
+		// A server learns of a closed connection when it gets to it.
+		until(t, "the server noticing", func() bool { return s.inboxes(t) < listening })
+		for _, w := range []<-chan result{first, second} {
+			if r := wait(t, "a wait of a closed locker", w); r.err == nil {
+				t.Error("a closed locker was granted the key")
+			}
+		}
+		release(t, held)
+		r := wait(t, "the live waiter", third)
+		if r.err != nil {
+			t.Fatal(r.err)
+		}
+		release(t, r.lease)
+		if n := s.do(t, "EXISTS", "k", queued); n != int64(0) {
+			t.Errorf("%v keys are left", n)
+		}
+	})
+}
+
+// A wait that ends leaves the queue at once; one that was granted the key in the
+// same moment passes it on.
+func TestHandoffDeparture(t *testing.T) {
+	eachServer(t, func(t *testing.T, s *server) {
+		holder := s.open(t, "redis-handoff", nil)
+		gate := newGate("before-leave")
+		leaver := s.open(t, "redis-handoff", gate.hook)
+		next := s.open(t, "redis-handoff", nil)
+		held := mustTry(t, holder, "k")
+		ctx, cancel := context.WithCancel(t.Context())
+		left := enqueue(ctx, t, s, leaver, 1)
+		behind := enqueue(t.Context(), t, s, next, 2)
+		cancel()
+		wait(t, "the leave", gate.reached)
+		release(t, held) // grants to the leaver, who has given up already
+		if v, _ := s.do(t, "GET", "k").(string); v == "" {
+			t.Fatal("the leaver was not granted the key")
+		}
+		close(gate.open)
+		if r := wait(t, "the leaver", left); !errors.Is(r.err, context.Canceled) || errors.Is(r.err, lock.ErrUncertain) {
+			t.Errorf("the leaver got %v", r.err)
+		}
+		r := wait(t, "the one behind", behind)
+		if r.err != nil {
+			t.Fatal(r.err)
+		}
+		release(t, r.lease)
+	})
+}
+
+// mute lets nothing through that is published while on is set.
+type mute struct {
+	redis.Conn
+	on *atomic.Bool
+}
+
+func (m mute) Subscribe(ctx context.Context, h redis.Handler) (redis.Subscription, error) {
+	message := h.Message
+	h.Message = func(channel, payload string) {
+		if !m.on.Load() {
+			message(channel, payload)
+		}
+	}
+	return m.Conn.Subscribe(ctx, h)
+}
+
+// A lost message costs time and never progress: the waiter's check finds the
+// grant, and starts its lease anew.
+func TestHandoffLostMessage(t *testing.T) {
+	eachServer(t, func(t *testing.T, s *server) {
+		var on atomic.Bool
+		deaf := func(ctx context.Context, ep lock.Endpoint, c lock.Config) (redis.Conn, error) {
+			conn, err := s.dial(ctx, ep, c)
+			return mute{conn, &on}, err
+		}
+		v := find(t, redis.Variants(s.name, deaf), "redis-handoff")
+		waiter := openVariant(t, v, s.at, lock.Config{TTL: 20 * time.Second})
+		held := mustTry(t, s.open(t, "redis-handoff", nil), "k")
+		got := enqueue(t.Context(), t, s, waiter, 1)
+		on.Store(true)
+		before := time.Now()
+		release(t, held)
+		r := wait(t, "the waiter that was not told", got)
+		if r.err != nil {
+			t.Fatal(r.err)
+		}
+		if d := r.lease.(lock.Deadliner).Deadline(); d.Before(before.Add(20 * time.Second)) {
+			t.Errorf("the lease ends %v after the release, want a whole TTL from the check on", d.Sub(before))
+		}
+		release(t, r.lease)
+	})
+}
+
+// A broken subscription is replaced, and what was missed meanwhile is found.
+func TestHandoffBrokenSubscription(t *testing.T) {
+	for _, a := range adapters() {
+		t.Run(a.name, func(t *testing.T) {
+			s := newServer(t, a, startRedis(t), true)
+			waiter := s.open(t, "redis-handoff", nil)
+			held := mustTry(t, s.open(t, "redis-handoff", nil), "k")
+			got := enqueue(t.Context(), t, s, waiter, 1)
+			if n := s.do(t, "CLIENT", "KILL", "TYPE", "pubsub"); n != int64(2) {
+				t.Fatalf("%v subscriptions were killed, want 2", n)
+			}
+			release(t, held)
+			r := wait(t, "the waiter that was cut off", got)
+			if r.err != nil {
+				t.Fatal(r.err)
+			}
+			release(t, r.lease)
+		})
+	}
+}
+
+// A server that comes back empty gets the waiters again.
+func TestHandoffForgetfulServer(t *testing.T) {
+	eachServer(t, func(t *testing.T, s *server) {
+		l := s.open(t, "redis-handoff", nil)
+		_ = mustTry(t, l, "k")
+		waits := []<-chan result{enqueue(t.Context(), t, s, l, 1), enqueue(t.Context(), t, s, l, 2)}
+		if n := s.do(t, "DEL", "k", queued, "{k}:fence"); n != int64(3) {
+			t.Fatalf("%v keys were deleted", n)
+		}
+		for i, w := range waits {
+			r := wait(t, fmt.Sprintf("waiter %d", i), w)
+			if r.err != nil {
+				t.Fatal(r.err)
+			}
+			release(t, r.lease)
+		}
+	})
+}
+
+// Many owners that give up at random leave a free key, an empty queue and, at
+// every moment, at most one holder.
+func TestHandoffStorm(t *testing.T) {
+	eachServer(t, func(t *testing.T, s *server) {
+		lockers := []lock.Locker{s.open(t, "redis-handoff", nil), s.open(t, "redis-handoff", nil), s.open(t, "redis-handoff", nil)}
+		var (
+			inside, grants atomic.Int64
+			newest         atomic.Uint64
+			wg             sync.WaitGroup
+		)
+		for i := range 24 {
+			r := rand.New(rand.NewPCG(7, uint64(i)))
+			wg.Go(func() {
+				for range 30 {
+					patience := time.Duration(r.IntN(8000)) * time.Microsecond
+					if r.IntN(10) == 0 { // so that some are granted on any machine
+						patience = time.Minute
+					}
+					ctx, cancel := context.WithTimeout(t.Context(), patience)
+					lease, err := lockers[i%3].Acquire(ctx, "k")
+					cancel()
+					if err != nil {
+						if !errors.Is(err, context.DeadlineExceeded) {
+							t.Errorf("Acquire: %v", err)
+						}
+						continue
+					}
+					if n := inside.Add(1); n != 1 {
+						t.Errorf("%d owners are inside", n)
+					}
+					token := lease.(lock.Fenced).Token()
+					if old := newest.Swap(token); old >= token {
+						t.Errorf("token %d after %d", token, old)
+					}
+					grants.Add(1)
+					inside.Add(-1)
+					if err := lease.Release(context.WithoutCancel(ctx)); err != nil {
+						t.Errorf("Release: %v", err)
+					}
+				}
+			})
+		}
+		wg.Wait()
+		if grants.Load() == 0 {
+			t.Error("nobody was ever granted the key")
+		}
+		until(t, "a free key and an empty queue", func() bool { return s.do(t, "EXISTS", "k", queued) == int64(0) })
+	})
+}
+
+func TestHandoffKeysShareASlot(t *testing.T) {
+	v := find(t, redis.Variants("", nil), "redis-handoff")
+	for _, key := range []string{"k", "{t}:k", "pre{t}post", "a b"} {
+		names := v.Names(key)
+		if len(names) != 3 || len(slices.Compact(slices.Sorted(slices.Values(names)))) != 3 {
+			t.Errorf("Names(%q) = %q", key, names)
+		}
+		for _, n := range names {
+			if hashed(n) != hashed(key) && !strings.Contains(n, "{"+key+"}") {
+				t.Errorf("%q does not share the slot of %q", n, key)
+			}
+		}
+	}
+}

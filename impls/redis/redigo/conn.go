@@ -1,0 +1,137 @@
+// Package redigo lets the locks of impls/redis run on redigo.
+package redigo
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"time"
+
+	redigo "github.com/gomodule/redigo/redis"
+
+	"github.com/lockbench/lockbench/impls/lock"
+	"github.com/lockbench/lockbench/impls/redis"
+)
+
+type conn struct {
+	pool  *redigo.Pool
+	slots chan struct{} // one for each connection in use
+	dial  func(context.Context) (redigo.Conn, error)
+	c     lock.Config
+}
+
+// Dial makes a pool of at most c.Conns connections. It connects with the first
+// command.
+func Dial(_ context.Context, ep lock.Endpoint, c lock.Config) (redis.Conn, error) {
+	u, err := redis.ParseURL(ep)
+	if err != nil {
+		return nil, err
+	}
+	n := c.Conns
+	if n <= 0 {
+		n = redis.DefaultConns
+	}
+	options := []redigo.DialOption{
+		redigo.DialConnectTimeout(c.Timeout),
+		redigo.DialTLSHandshakeTimeout(c.Timeout),
+		redigo.DialReadTimeout(c.Timeout),
+		redigo.DialWriteTimeout(c.Timeout),
+	}
+	dial := func(ctx context.Context) (redigo.Conn, error) {
+		return redigo.DialURLContext(ctx, u.String(), options...)
+	}
+	if u.Scheme == "unix" { // which the library's URLs do not know
+		password, _ := u.User.Password()
+		db, _ := strconv.Atoi(u.Query().Get("db")) // checked by ParseURL
+		options = append(options, redigo.DialUsername(u.User.Username()), redigo.DialPassword(password), redigo.DialDatabase(db))
+		dial = func(ctx context.Context) (redigo.Conn, error) {
+			return redigo.DialContext(ctx, "unix", u.Path, options...)
+		}
+	}
+	return &conn{
+		// The pool's own limit with Wait waits without end for a connection,
+		// unless a context ends it, which would cost a timer per command. So
+		// the limit is slots.
+		pool:  &redigo.Pool{MaxIdle: n, DialContext: dial},
+		slots: make(chan struct{}, n),
+		dial:  dial, c: c,
+	}, nil
+}
+
+func (c *conn) Do(ctx context.Context, args ...any) (any, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, unsent(err)
+	}
+	name, ok := args[0].(string)
+	if !ok {
+		return nil, unsent(fmt.Errorf("%v is no name of a command", args[0]))
+	}
+	if err := c.enter(ctx); err != nil {
+		return nil, unsent(err)
+	}
+	defer func() { <-c.slots }()
+	pc, err := c.pool.GetContext(ctx)
+	if err != nil {
+		return nil, sorted(unsent(err))
+	}
+	defer func() { _ = pc.Close() }() // back to the pool; a broken one is dropped
+	c.c.Count.Cmd()
+	var reply any
+	if ctx.Done() == nil {
+		reply, err = pc.Do(name, args[1:]...)
+	} else {
+		// This starts a goroutine for each command, which costs as much again
+		// as half a command on loopback.
+		reply, err = redigo.DoContext(pc, ctx, name, args[1:]...)
+	}
+	if err != nil {
+		return nil, sorted(err)
+	}
+	return plain(reply), nil
+}
+
+func (c *conn) Close() error { return c.pool.Close() }
+
+// enter waits for a free connection, for at most the time-out.
+func (c *conn) enter(ctx context.Context) error {
+	select {
+	case c.slots <- struct{}{}:
+		return nil
+	default:
+	}
+	timer := time.NewTimer(c.c.Timeout)
+	defer timer.Stop()
+	select {
+	case c.slots <- struct{}{}:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-timer.C:
+		return errors.New("no free connection in time")
+	}
+}
+
+func unsent(err error) error { return fmt.Errorf("%w: %w", redis.ErrUnsent, err) }
+
+// sorted gives a server's error reply our type.
+func sorted(err error) error {
+	var refused redigo.Error
+	if errors.As(err, &refused) {
+		return redis.Error(refused)
+	}
+	return err
+}
+
+// plain turns bulk replies into strings.
+func plain(reply any) any {
+	switch r := reply.(type) {
+	case []byte:
+		return string(r)
+	case []any:
+		for i := range r {
+			r[i] = plain(r[i])
+		}
+	}
+	return reply
+}

@@ -1,0 +1,287 @@
+package redis
+
+import (
+	"context"
+	"crypto/rand"
+	_ "embed" // the scripts
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/lockbench/lockbench/impls/lock"
+)
+
+//go:embed reentrant_lock.lua
+var reentrantLockSource string
+
+//go:embed reentrant_unlock.lua
+var reentrantUnlockSource string
+
+//go:embed reentrant_renew.lua
+var reentrantRenewSource string
+
+// redisson is the Locker of the locks that share their keys with Redisson's
+// RLock. Owners are called uuid:name on the wire, where uuid is the client's.
+//
+//   - AcquireAs acts for uuid:owner, so "7" is what Redisson calls thread 7 of
+//     this client. An owner that is written as another client's, uuid:name, is
+//     taken as it stands: that is how a process acts for one elsewhere.
+//   - Acquire acts for a number above 2^62, which no name that a caller gives
+//     should be.
+//
+// Redisson's latch, a key beside the lock that keeps the answer to an unlock
+// for a repetition of the script, is left out: our clients never repeat a
+// command, and no other client reads it.
+type redisson struct {
+	*session
+	uuid string
+	hub  *hub // nil lets waiters poll
+	// The scripts, and the message that an unlock publishes.
+	lock, unlock, renewal *Script
+	message               string
+}
+
+// redissonOpener returns the Open of a variant whose waiters are woken, or poll.
+func redissonOpener(dial Dial, woken bool) func(context.Context, lock.Deployment, lock.Config) (lock.Locker, error) {
+	return func(ctx context.Context, d lock.Deployment, c lock.Config) (lock.Locker, error) {
+		c = c.Filled()
+		conn, err := connect(ctx, dial, d, c)
+		if err != nil {
+			return nil, err
+		}
+		r := &redisson{
+			session: &session{conn: conn, c: c}, uuid: uuid(),
+			lock: NewScript(reentrantLockSource), unlock: NewScript(reentrantUnlockSource), renewal: NewScript(reentrantRenewSource),
+		}
+		if woken {
+			r.hub, r.message = newHub(conn, c), "0"
+		}
+		return r, nil
+	}
+}
+
+// uuid returns a random UUID (version 4, RFC 9562).
+func uuid() string {
+	var b [16]byte
+	_, _ = rand.Read(b[:]) // it never fails
+	b[6], b[8] = b[6]&0x0f|0x40, b[8]&0x3f|0x80
+	return fmt.Sprintf("%x-%x-%x-%x-%x", b[:4], b[4:6], b[6:8], b[8:10], b[10:])
+}
+
+// foreign reports whether owner is written as uuid:name.
+func foreign(owner string) bool {
+	id, name, ok := strings.Cut(owner, ":")
+	parts := strings.Split(id, "-")
+	if !ok || name == "" || len(id) != 36 || len(parts) != 5 {
+		return false
+	}
+	for i, n := range []int{8, 4, 4, 4, 12} {
+		if len(parts[i]) != n || strings.Trim(parts[i], "0123456789abcdef") != "" {
+			return false
+		}
+	}
+	return true
+}
+
+// channelOf is where Redisson publishes the unlock of key: with braces, so that
+// a cluster finds both in one slot, unless key has some already.
+func channelOf(key string) string {
+	if strings.Contains(key, "{") {
+		return "redisson_lock__channel:" + key
+	}
+	return "redisson_lock__channel:{" + key + "}"
+}
+
+func (r *redisson) Acquire(ctx context.Context, key string) (lock.Lease, error) {
+	return r.acquire(ctx, r.c, key, r.fresh(), true)
+}
+
+func (r *redisson) TryAcquire(ctx context.Context, key string) (lock.Lease, error) {
+	once := r.c
+	once.Retry.Limit = 1
+	return r.acquire(ctx, once, key, r.fresh(), true)
+}
+
+func (r *redisson) AcquireAs(ctx context.Context, key, owner string) (lock.Lease, error) {
+	if !foreign(owner) {
+		owner = r.uuid + ":" + owner
+	}
+	return r.acquire(ctx, r.c, key, owner, false)
+}
+
+func (r *redisson) Close() error {
+	r.keep.Close()
+	if r.hub == nil {
+		return r.conn.Close()
+	}
+	r.hub.close()
+	err := r.conn.Close()
+	r.hub.ringAll()
+	return err
+}
+
+func (r *redisson) fresh() string {
+	return r.uuid + ":" + strconv.FormatUint(1<<62+r.last.Add(1), 10)
+}
+
+// acquire waits as Redisson's clients do: try, subscribe, try again, then sleep
+// until a message comes or the holder's lease ought to have ended. Sole says
+// that nobody else acts for owner.
+func (r *redisson) acquire(ctx context.Context, c lock.Config, key, owner string, sole bool) (lease lock.Lease, err error) {
+	var s *seat
+	defer func() {
+		if s != nil {
+			r.hub.leave(s, err != nil)
+		}
+	}()
+	var timer *time.Timer
+	uncut := context.WithoutCancel(ctx) // why: see lock.Poll
+	for n := 0; ; n++ {
+		if ctx.Err() != nil {
+			return nil, fmt.Errorf("redis: wait ended after %d attempts: %w", n, lock.Ended(ctx))
+		}
+		c.Count.Attempt()
+		l, left, err := r.try(uncut, key, owner, sole)
+		switch {
+		case err != nil:
+			return nil, err
+		case l != nil && ctx.Err() == nil:
+			return l, nil
+		case l != nil:
+			return nil, r.late(ctx, l)
+		case c.Retry.Limit > 0 && n+1 >= c.Retry.Limit:
+			return nil, fmt.Errorf("%w (after %d attempts)", lock.ErrHeld, n+1)
+		}
+		var bell chan struct{}
+		nap := min(left, c.TTL)
+		if r.hub != nil {
+			if s == nil {
+				if s, err = r.hub.join(ctx, channelOf(key)); err != nil {
+					return nil, fmt.Errorf("redis: subscribe: %w", err)
+				}
+				continue
+			}
+			bell = s.bell
+			if r.hub.lost.Load() {
+				nap = min(nap, c.Timeout/4)
+			}
+		}
+		if r.hub == nil || c.Retry.Limit > 0 { // a limit is one of time, too
+			nap = min(nap, c.Retry.Next(n))
+		}
+		if timer == nil {
+			timer = time.NewTimer(nap)
+			defer timer.Stop()
+		} else {
+			timer.Reset(nap)
+		}
+		select {
+		case <-ctx.Done():
+		case <-bell:
+		case <-timer.C:
+		}
+	}
+}
+
+// late gives back a grant that came after the caller had stopped waiting.
+func (r *redisson) late(ctx context.Context, l lock.Lease) error {
+	err := fmt.Errorf("redis: wait ended: %w", lock.Ended(ctx))
+	back, cancel := r.bounded(ctx)
+	defer cancel()
+	if e := l.Release(back); e != nil && !errors.Is(e, lock.ErrLost) {
+		return fmt.Errorf("%w; the key could not be given back: %w: %w", err, lock.ErrUncertain, e)
+	}
+	return err
+}
+
+// try makes one attempt. If another owner holds key, left is positive: what
+// remains of its lease, or Config.TTL if that has no end.
+func (r *redisson) try(ctx context.Context, key, owner string, sole bool) (l lock.Lease, left time.Duration, err error) {
+	sent := time.Now()
+	reply, err := r.eval(ctx, "acquire", r.lock, []string{key}, millis(r.c.TTL), owner)
+	if err != nil {
+		return nil, 0, r.undo(ctx, key, owner, sole, err)
+	}
+	if reply == nil {
+		h := &hold{redisson: r, key: key, owner: owner, sole: sole}
+		h.Kept = r.keep.Keep(r.c, sent, h.renew)
+		return h, 0, nil
+	}
+	ms, ok := reply.(int64)
+	if !ok || ms < 0 {
+		return nil, r.c.TTL, nil
+	}
+	return nil, time.Duration(ms+1) * time.Millisecond, nil // PTTL rounds down
+}
+
+// undo tidies up after an attempt whose answer was lost. Of an owner that may
+// hold the key already it cannot: which hold it took back would be anybody's
+// guess, so such a hold stays until the key's lease ends.
+func (r *redisson) undo(ctx context.Context, key, owner string, sole bool, err error) error {
+	if !lostAnswer(err) || !sole {
+		return doubt(err)
+	}
+	ctx, cancel := r.bounded(ctx)
+	defer cancel()
+	reply, failed := r.free(ctx, "undo", key, owner)
+	if failed == nil && one(reply) {
+		return err
+	}
+	return doubt(err)
+}
+
+// free takes one hold of owner back. The reply is nil if it had none, 0 if it
+// has more, and 1 if the key is free now.
+func (r *redisson) free(ctx context.Context, name, key, owner string) (any, error) {
+	return r.eval(ctx, name, r.unlock, []string{key, channelOf(key)}, r.message, millis(r.c.TTL), owner)
+}
+
+// hold is one grant; an owner may have several of a key.
+type hold struct {
+	*redisson
+	key, owner string
+	sole       bool
+	state      atomic.Int32 // of the release: unsent, sent or done
+	*lock.Kept              // Lost and Deadline
+}
+
+var _ lock.Deadliner = (*hold)(nil)
+
+// Release takes back this hold alone. A second call must not take back another
+// one of the same owner, so it sends nothing once the first may have run.
+func (h *hold) Release(ctx context.Context) error {
+	held := h.Stop()
+	if !h.state.CompareAndSwap(unsent, sent) {
+		if h.state.Load() == done {
+			return lock.ErrLost
+		}
+		if !h.sole {
+			return fmt.Errorf("%w: redis: an unlock of %q is without an answer; another might end an outer hold", lock.ErrUncertain, h.key)
+		}
+	}
+	reply, err := h.free(ctx, "release", h.key, h.owner)
+	switch {
+	case err == nil:
+		h.state.Store(done)
+	case !lostAnswer(err) && !dead(err):
+		h.state.Store(unsent)
+	}
+	switch {
+	case err != nil:
+		return doubt(err)
+	case reply == nil || !held:
+		return lock.ErrLost
+	}
+	return nil
+}
+
+func (h *hold) renew(ctx context.Context) error {
+	reply, err := h.eval(ctx, "renew", h.renewal, []string{h.key}, millis(h.c.TTL), h.owner)
+	if err == nil && !one(reply) {
+		return lock.ErrLost
+	}
+	return err
+}

@@ -1,0 +1,324 @@
+package redis_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"reflect"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"github.com/lockbench/lockbench/impls/lock"
+	"github.com/lockbench/lockbench/impls/redis"
+)
+
+// What a Redisson client sees of our locks, and we of its.
+
+const another = "0f0e0d0c-0b0a-4908-8706-050403020100:31"
+
+func redissonPromises() []wants {
+	const unsafe = lock.Pause | lock.ServerClock | lock.Failover | lock.Restart
+	return []wants{
+		{algo: "redis-reentrant", caps: lock.Try | lock.Reentrant | lock.Notify | lock.Renew, unsafe: unsafe},
+		{algo: "redis-spin", caps: lock.Try | lock.Reentrant | lock.Renew, unsafe: unsafe},
+	}
+}
+
+// as takes key for a named owner, who must get it at once.
+func as(t *testing.T, l lock.Locker, key, owner string) lock.Lease {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	defer cancel()
+	lease, err := l.(lock.Owned).AcquireAs(ctx, key, owner)
+	if err != nil {
+		t.Fatalf("AcquireAs %q: %v", owner, err)
+	}
+	return lease
+}
+
+func (s *server) hash(t *testing.T, key string) map[string]string {
+	t.Helper()
+	m := map[string]string{}
+	flat := s.do(t, "HGETALL", key).([]any)
+	for i := 0; i+1 < len(flat); i += 2 {
+		m[flat[i].(string)] = flat[i+1].(string)
+	}
+	return m
+}
+
+// The hash, its TTL, the count of holds, and the message of the last unlock.
+func TestRedissonTrace(t *testing.T) {
+	eachReal(t, func(t *testing.T, s *server) {
+		for _, want := range redissonPromises() {
+			for key, channel := range map[string]string{
+				want.algo:                 "redisson_lock__channel:{" + want.algo + "}",
+				"a{tag}" + want.algo:      "redisson_lock__channel:a{tag}" + want.algo,
+				want.algo + "\x00\r\n 日本": "redisson_lock__channel:{" + want.algo + "\x00\r\n 日本}",
+			} {
+				sub, in := s.subscribe(t, lock.Config{})
+				if err := sub.Add(t.Context(), channel); err != nil {
+					t.Fatal(err)
+				}
+				l := openVariant(t, s.variant(t, want.algo), s.at, lock.Config{TTL: time.Minute})
+				outer := as(t, l, key, "7")
+				held := s.hash(t, key)
+				var field string
+				for field = range held {
+				}
+				if len(held) != 1 || held[field] != "1" || !regexp.MustCompile(`^[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}:7$`).MatchString(field) {
+					t.Errorf("%s: HGETALL is %q, want one hold of <uuid>:7", want.algo, held)
+				}
+				if ttl := s.do(t, "PTTL", key).(int64); ttl <= 50_000 || ttl > 60_000 {
+					t.Errorf("%s: PTTL %d, want about 60000", want.algo, ttl)
+				}
+				inner := as(t, l, key, "7")
+				if got := s.hash(t, key); !reflect.DeepEqual(got, map[string]string{field: "2"}) {
+					t.Errorf("%s: after re-entry HGETALL is %q", want.algo, got)
+				}
+				if r := wait(t, "TryAcquire", try(t, l, key)); !errors.Is(r.err, lock.ErrHeld) {
+					t.Errorf("%s: TryAcquire beside it: %v", want.algo, r.err)
+				}
+				if err := inner.Release(t.Context()); err != nil {
+					t.Error(err)
+				}
+				if err := inner.Release(t.Context()); !errors.Is(err, lock.ErrLost) {
+					t.Errorf("%s: the second Release of one hold: %v, want ErrLost", want.algo, err)
+				}
+				if got := s.hash(t, key); !reflect.DeepEqual(got, map[string]string{field: "1"}) {
+					t.Errorf("%s: after the inner Release HGETALL is %q", want.algo, got)
+				}
+				if len(in.messages) > 0 {
+					t.Errorf("%s: a message before the last Release: %q", want.algo, <-in.messages)
+				}
+				if err := outer.Release(t.Context()); err != nil {
+					t.Error(err)
+				}
+				if s.do(t, "DBSIZE") != int64(0) {
+					t.Errorf("%s: keys remain after the last Release", want.algo)
+				}
+				if want.algo == "redis-reentrant" {
+					if got := wait(t, "the message of the unlock", in.messages); got != channel+" 0" {
+						t.Errorf("published %q, want %q", got, channel+" 0")
+					}
+					continue
+				}
+				s.do(t, "PUBLISH", channel, "end") // whatever came before it is here by then
+				if got := wait(t, "our own message", in.messages); got != channel+" end" {
+					t.Errorf("%s published %q", want.algo, got)
+				}
+			}
+		}
+	})
+}
+
+// A foreign holder is waited for, its message wakes us at once, and its hold is
+// never freed by us; an owner in its form is taken as it stands.
+func TestRedissonForeign(t *testing.T) {
+	eachReal(t, func(t *testing.T, s *server) {
+		const key = "k"
+		const channel = "redisson_lock__channel:{k}"
+		var count lock.Counters
+		l := openVariant(t, s.variant(t, "redis-reentrant"), s.at, lock.Config{TTL: time.Hour, Count: &count})
+		for _, message := range []string{"0", "1"} {
+			s.do(t, "HSET", key, another, "1") // without an end: only the message can wake us
+			_, base, _ := count.Read()
+			done := make(chan result, 1)
+			go func() {
+				lease, err := l.Acquire(context.Background(), key)
+				done <- result{lease, err}
+			}()
+			// The waiter tries, subscribes, tries again and then sleeps.
+			for tries := int64(0); tries < base+2; _, tries, _ = count.Read() {
+				time.Sleep(time.Millisecond)
+			}
+			s.do(t, "DEL", key)
+			s.do(t, "PUBLISH", channel, message)
+			r := wait(t, "the grant after "+message, done)
+			if r.err != nil {
+				t.Fatal(r.err)
+			}
+			s.do(t, "DEL", key)
+			s.do(t, "HSET", key, another, "2")
+			if err := r.lease.Release(t.Context()); !errors.Is(err, lock.ErrLost) {
+				t.Errorf("Release of what is another's now: %v, want ErrLost", err)
+			}
+			if got := s.hash(t, key); got[another] != "2" || len(got) != 1 {
+				t.Errorf("Release changed another's lock to %q", got)
+			}
+			again := as(t, l, key, another)
+			if got := s.hash(t, key); got[another] != "3" {
+				t.Errorf("re-entry of a foreign owner: %q", got)
+			}
+			if err := again.Release(t.Context()); err != nil {
+				t.Error(err)
+			}
+			s.do(t, "DEL", key)
+			for s.do(t, "PUBSUB", "NUMSUB", channel).([]any)[1] != int64(0) { // left when nobody waits
+				time.Sleep(time.Millisecond)
+			}
+		}
+		if _, _, wakeups := count.Read(); wakeups != 2 {
+			t.Errorf("%d wake-ups counted, want 2", wakeups)
+		}
+	})
+}
+
+// A message that is lost costs the rest of the holder's lease and no more.
+func TestRedissonLostMessage(t *testing.T) {
+	eachReal(t, func(t *testing.T, s *server) {
+		for _, want := range redissonPromises() {
+			l := openVariant(t, s.variant(t, want.algo), s.at, lock.Config{TTL: time.Hour})
+			s.do(t, "HSET", want.algo, another, "1")
+			s.do(t, "PEXPIRE", want.algo, 300)
+			ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+			if _, err := l.Acquire(ctx, want.algo); err != nil {
+				t.Errorf("%s: a dead holder's lock: %v", want.algo, err)
+			}
+			cancel()
+		}
+		// A lock without an end is looked at once in a TTL of ours.
+		l := openVariant(t, s.variant(t, "redis-reentrant"), s.at, lock.Config{TTL: 200 * time.Millisecond})
+		s.do(t, "HSET", "endless", another, "1")
+		done := make(chan result, 1)
+		go func() {
+			lease, err := l.Acquire(context.Background(), "endless")
+			done <- result{lease, err}
+		}()
+		for s.do(t, "PUBSUB", "NUMSUB", "redisson_lock__channel:{endless}").([]any)[1] != int64(1) {
+			time.Sleep(time.Millisecond)
+		}
+		s.do(t, "DEL", "endless")
+		if r := wait(t, "the grant without a message", done); r.err != nil {
+			t.Error(r.err)
+		}
+	})
+}
+
+// Many waiters of many keys, some of which give up, leave nothing behind.
+func TestRedissonLeavesNothing(t *testing.T) {
+	eachReal(t, func(t *testing.T, s *server) {
+		before := goleak.IgnoreCurrent()
+		v := s.variant(t, "redis-reentrant")
+		l, err := v.Open(t.Context(), lock.Deployment{Nodes: []lock.Endpoint{s.at}}, lock.Config{TTL: time.Minute})
+		if err != nil {
+			t.Fatal(err)
+		}
+		done := make(chan error, 16)
+		for g := range cap(done) {
+			go func() {
+				for i := range 30 {
+					ctx, cancel := context.WithTimeout(context.Background(), time.Duration(1+(g+i)%7)*4*time.Millisecond)
+					lease, err := l.Acquire(ctx, fmt.Sprintf("k%d", i%3))
+					cancel()
+					if err == nil {
+						time.Sleep(time.Millisecond)
+						err = lease.Release(context.Background())
+					} else if errors.Is(err, context.DeadlineExceeded) {
+						err = nil
+					}
+					if err != nil {
+						done <- err
+						return
+					}
+				}
+				done <- nil
+			}()
+		}
+		for range cap(done) {
+			if err := wait(t, "the end of all waits", done); err != nil {
+				t.Error(err)
+			}
+		}
+		for deadline := time.Now().Add(30 * time.Second); s.do(t, "PUBSUB", "CHANNELS") != nil; time.Sleep(time.Millisecond) {
+			left := s.do(t, "PUBSUB", "CHANNELS").([]any)
+			if len(left) == 0 {
+				break
+			}
+			if time.Now().After(deadline) {
+				t.Fatalf("still subscribed: %q", left)
+			}
+		}
+		if err := l.Close(); err != nil {
+			t.Error(err)
+		}
+		if err := goleak.Find(before); err != nil {
+			t.Error(err)
+		}
+		if got := s.do(t, "DBSIZE"); got != int64(0) {
+			t.Errorf("%v keys are left", got)
+		}
+	})
+}
+
+// An unlock whose answer is lost is not repeated where it could end an outer
+// hold, and is where it cannot.
+func TestRedissonLostUnlock(t *testing.T) {
+	eachReal(t, func(t *testing.T, s *server) {
+		lose := false
+		w := &wire{after: func(args []any, reply any, err error) (any, error) {
+			if lose && strings.HasPrefix(args[0].(string), "EVAL") && err == nil {
+				lose = false
+				return nil, errors.New("the answer is lost")
+			}
+			return reply, err
+		}}
+		l := openVariant(t, find(t, redis.Variants(s.name, w.dial(s.dial)), "redis-spin"), s.at, lock.Config{TTL: time.Minute})
+		outer, inner := as(t, l, "k", "7"), as(t, l, "k", "7")
+		// So that the script is known by its digest.
+		if err := mustTry(t, l, "other").Release(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		lose = true
+		for range 2 {
+			if err := inner.Release(t.Context()); !errors.Is(err, lock.ErrUncertain) {
+				t.Errorf("Release without an answer: %v, want ErrUncertain", err)
+			}
+		}
+		if err := outer.Release(t.Context()); err != nil {
+			t.Errorf("the outer Release: %v", err)
+		}
+		single := mustTry(t, l, "k")
+		lose = true
+		if err := single.Release(t.Context()); !errors.Is(err, lock.ErrUncertain) {
+			t.Errorf("Release without an answer: %v, want ErrUncertain", err)
+		}
+		if err := single.Release(t.Context()); !errors.Is(err, lock.ErrLost) {
+			t.Errorf("its repetition: %v, want ErrLost", err)
+		}
+	})
+}
+
+// A subscription that is lost before the other connections are must not leave a
+// waiter asleep: it asks again until it learns that the server is gone.
+func TestRedissonServerDiesByParts(t *testing.T) {
+	for _, a := range adapters() {
+		t.Run(a.name, func(t *testing.T) {
+			s := newServer(t, a, startRedis(t), true)
+			c := lock.Config{TTL: time.Hour, Timeout: time.Second}
+			waiter := openVariant(t, s.variant(t, "redis-reentrant"), s.at, c)
+			_ = mustTry(t, openVariant(t, s.variant(t, "redis-reentrant"), s.at, c), "k")
+			done := make(chan error, 1)
+			go func() {
+				_, err := waiter.Acquire(t.Context(), "k")
+				done <- err
+			}()
+			until(t, "a subscription", func() bool {
+				n, _ := s.do(t, "PUBSUB", "NUMSUB", "redisson_lock__channel:{k}").([]any)
+				return len(n) == 2 && n[1] == int64(1)
+			})
+			// New subscriptions are refused, the rest goes on: first the one part …
+			s.do(t, "CONFIG", "SET", "maxclients", "1")
+			s.do(t, "CLIENT", "KILL", "TYPE", "pubsub")
+			time.Sleep(50 * time.Millisecond) // lets the waiter try once while it still can
+			// … and then the other.
+			s.do(t, "CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes")
+			if err := wait(t, "the waiter", done); err == nil {
+				t.Error("the waiter was granted a held key")
+			}
+		})
+	}
+}

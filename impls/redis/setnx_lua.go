@@ -1,0 +1,45 @@
+package redis
+
+import (
+	"context"
+	_ "embed" // the script
+	"time"
+
+	"github.com/lockbench/lockbench/impls/lock"
+)
+
+//go:embed setnx_lua.lua
+var setnxLuaSource string
+
+// setnxLua closes the gap between SETNX and EXPIRE with a script.
+//
+//	state    key → "1", with EX ttl
+//	cost     acquire 1 script, polling while held; release 1 round trip
+//	safe     while no holder outlives ttl and the server keeps its data and clock
+//	breaks   outlives ttl: two inside, and its DEL frees the other's key
+//	source   the usual repair of SETNX + EXPIRE on servers older than 2.6.12
+//
+// Commands: acquire · del. The TTL is in whole seconds, rounded up.
+func setnxLua(client string, dial Dial) lock.Variant {
+	return lock.Variant{
+		Algo: "redis-setnx-lua", Client: client,
+		Doc: "SETNX and EXPIRE in one script, freed by DEL. " +
+			"A holder that outlives its TTL frees the next owner's key. The TTL is rounded up to seconds.",
+		Source: "the usual repair of SETNX + EXPIRE before SET had options (Redis 2.6.12)",
+		Caps:   lock.Try,
+		Needs:  lock.Needs{Kind: "redis"},
+		Unsafe: lock.LateRelease | lock.Pause | lock.ServerClock | lock.Failover | lock.Restart,
+		Open: opener(dial, func(s *session) take {
+			script := NewScript(setnxLuaSource)
+			return func(ctx context.Context, key, _ string) (lock.Lease, error) {
+				ttl := seconds(s.c.TTL)
+				sent := time.Now()
+				reply, err := s.eval(ctx, "acquire", script, []string{key}, ttl)
+				if err != nil || !one(reply) {
+					return nil, doubt(err)
+				}
+				return &plainLease{session: s, key: key, deadline: sent.Add(time.Duration(ttl) * time.Second)}, nil
+			}
+		}),
+	}
+}

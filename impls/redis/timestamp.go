@@ -1,0 +1,60 @@
+package redis
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/lockbench/lockbench/impls/lock"
+)
+
+// timestampLease is the lease of the locks that store a deadline by the
+// client's clock in the key. Its one command is "del".
+type timestampLease struct {
+	*session
+	deletion
+	key  string
+	ends int64     // ms since 1970, as stored in the key
+	mono time.Time // the same by the monotonic clock
+}
+
+// Release deletes the key unless our own deadline has passed, when the key may
+// be the next owner's. Between that look at the clock and the DEL lies a gap.
+func (t *timestampLease) Release(ctx context.Context) error {
+	if t.now() >= t.ends {
+		return lock.ErrLost
+	}
+	return t.delete(ctx, t.session, t.key)
+}
+
+func (t *timestampLease) Lost() <-chan struct{} { return nil }
+
+func (t *timestampLease) Deadline() time.Time { return t.mono }
+
+var _ lock.Deadliner = (*timestampLease)(nil)
+
+// now is the client's wall clock in ms since 1970.
+func (s *session) now() int64 { return s.c.Now().UnixMilli() }
+
+// stamp draws up a lease of key from now; what it stores is lease.ends.
+func (s *session) stamp(key string) *timestampLease {
+	return &timestampLease{
+		session: s, key: key,
+		ends: s.now() + millis(s.c.TTL), mono: time.Now().Add(s.c.TTL),
+	}
+}
+
+// passed reports whether the deadline stored in key has passed. It is false for
+// a key that is gone.
+func (s *session) passed(key string, stored any) (bool, error) {
+	if stored == nil {
+		return false, nil
+	}
+	text, _ := stored.(string)
+	ends, err := strconv.ParseInt(text, 10, 64)
+	if err != nil {
+		return false, fmt.Errorf("redis: key %q holds %.40q, no deadline: is it another kind of lock?", key, text)
+	}
+	return s.now() >= ends, nil
+}

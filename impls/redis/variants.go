@@ -1,0 +1,28 @@
+package redis
+
+import "github.com/lockbench/lockbench/impls/lock"
+
+// Variants returns the locks of this package on one client library, in the
+// order in which people discover them. Client is the library's short name and
+// becomes Variant.Client.
+func Variants(client string, dial Dial) []lock.Variant {
+	return []lock.Variant{
+		setnx(client, dial),
+		setnxExpire(client, dial),
+		setnxLua(client, dial),
+		timestampDel(client, dial),
+		getset(client, dial),
+		setEx(client, dial),
+		getDel(client, dial),
+		token(client, dial),
+		native(client, dial),
+		watchdog(client, dial),
+		fenced(client, dial),
+		blpop(client, dial),
+		multi(client, dial),
+		redlockVariant(client, dial),
+		handoff(client, dial),
+		reentrant(client, dial),
+		spin(client, dial),
+	}
+}

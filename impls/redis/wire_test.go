@@ -1,0 +1,42 @@
+package redis_test
+
+import (
+	"context"
+
+	"github.com/lockbench/lockbench/impls/lock"
+	"github.com/lockbench/lockbench/impls/redis"
+)
+
+// wire is a Conn that may lose commands and answers on their way. Each command
+// goes to before, whose error stands for a command that did not arrive; then to
+// the server; then its answer to after, which may replace it.
+type wire struct {
+	redis.Conn
+	before func(args []any) error
+	after  func(args []any, reply any, err error) (any, error)
+}
+
+func (w *wire) Do(ctx context.Context, args ...any) (any, error) {
+	if w.before != nil {
+		if err := w.before(args); err != nil {
+			return nil, err
+		}
+	}
+	reply, err := w.Conn.Do(ctx, args...)
+	if w.after != nil {
+		return w.after(args, reply, err)
+	}
+	return reply, err
+}
+
+// dial puts w between the locks and what real makes.
+func (w *wire) dial(real redis.Dial) redis.Dial {
+	return func(ctx context.Context, ep lock.Endpoint, c lock.Config) (redis.Conn, error) {
+		conn, err := real(ctx, ep, c)
+		if err != nil {
+			return nil, err
+		}
+		w.Conn = conn
+		return w, nil
+	}
+}
