@@ -1,0 +1,287 @@
+package locktest
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/lockbench/lockbench/impls/lock"
+)
+
+func optionalCases() []Case {
+	return []Case{
+		{
+			Name: "shared", Needs: lock.Shared, run: shared,
+			Sentence: "AcquireShared waits until it holds key together with any number of other readers and no writer; Acquire is the writer's call.",
+		},
+		{Name: "multi", Needs: lock.Multi, run: multi, Sentence: "AcquireMulti holds all keys or none."},
+		{
+			Name: "reentrant", Needs: lock.Reentrant, run: reentrant,
+			Sentence: "AcquireAs acts for the named owner, who gets a key that it holds already at once and has to release it as often as it took it.",
+		},
+		{
+			Name: "cond-signal", Needs: lock.Cond, run: condSignal,
+			Sentence: "Wait frees the key, sleeps until cond is signalled, and takes the key again before it returns.",
+		},
+		{Name: "cond-broadcast", Needs: lock.Cond, run: condBroadcast, Sentence: "Broadcast wakes all owners that wait for cond."},
+		{Name: "inspect", Moot: lock.NoExclusion, run: inspect, Sentence: "Inspect reports who holds key, for how long, and who waits."},
+	}
+}
+
+// ask runs acquire with a context that ends after d, and returns nil if that
+// was what ended it.
+func (e *env) ask(d time.Duration, acquire func(context.Context) (lock.Lease, error)) lock.Lease {
+	e.Helper()
+	ctx, cancel := context.WithTimeout(e.Context(), d)
+	defer cancel()
+	g := e.end(e.call(func() (lock.Lease, error) { return acquire(ctx) }), "a call, whose context has ended,")
+	if g.err != nil && !errors.Is(g.err, context.DeadlineExceeded) {
+		e.Fatalf("acquire: %v", g.err)
+	}
+	return g.lease
+}
+
+// shared lets readers in together and keeps writers and readers apart.
+func shared(e *env) {
+	key := e.key("k")
+	a, b := e.open(long), e.open(long)
+	read := func(l lock.Locker, d time.Duration) lock.Lease {
+		s, ok := l.(lock.Sharer)
+		if !ok {
+			e.Fatalf("declares shared, but is no lock.Sharer")
+		}
+		return e.ask(d, func(ctx context.Context) (lock.Lease, error) { return s.AcquireShared(ctx, key) })
+	}
+	var readers []lock.Lease
+	for _, l := range []lock.Locker{a, a, b} {
+		r := read(l, e.o.Patience)
+		if r == nil {
+			e.Broken("a reader was kept waiting by %d other readers", len(readers))
+		}
+		readers = append(readers, r)
+	}
+	for _, r := range readers {
+		if e.tryFor(b, key, e.pause) != nil {
+			e.Broken("a writer got in beside a reader")
+		}
+		e.free(r)
+	}
+	w := e.tryFor(a, key, e.o.Patience)
+	if w == nil {
+		e.Broken("a writer was kept waiting when all readers had left")
+	}
+	if read(b, e.pause) != nil {
+		e.Broken("a reader got in beside a writer")
+	}
+	if e.tryFor(b, key, e.pause) != nil {
+		e.Broken("a writer got in beside a writer")
+	}
+	e.free(w)
+	if read(b, e.o.Patience) == nil {
+		e.Broken("a reader was kept waiting when the writer had left")
+	}
+}
+
+// multi asks for several keys of which one is held.
+func multi(e *env) {
+	keys := []string{e.key("a"), e.key("b"), e.key("c")}
+	a, b := e.open(long), e.open(long)
+	m, ok := b.(lock.MultiLocker)
+	if !ok {
+		e.Fatalf("declares multi, but is no lock.MultiLocker")
+	}
+	all := func(d time.Duration) lock.Lease {
+		return e.ask(d, func(ctx context.Context) (lock.Lease, error) { return m.AcquireMulti(ctx, keys) })
+	}
+	for i := range keys {
+		held := e.take(a, keys[i])
+		if all(e.pause) != nil {
+			e.Broken("all keys were granted while key %d of %d was held", i+1, len(keys))
+		}
+		for j := range keys {
+			if j == i {
+				continue
+			}
+			part := e.tryFor(a, keys[j], e.o.Patience)
+			if part == nil {
+				e.Broken("key %d of %d stayed held when not all could be had", j+1, len(keys))
+			}
+			e.free(part)
+		}
+		e.free(held)
+	}
+	lease := all(e.o.Patience)
+	if lease == nil {
+		e.Broken("free keys were not granted")
+	}
+	for i, key := range keys {
+		if e.tryFor(a, key, e.pause) != nil {
+			e.Broken("key %d of %d was granted to another owner", i+1, len(keys))
+		}
+	}
+	e.free(lease)
+	for i, key := range keys {
+		if e.tryFor(a, key, e.o.Patience) == nil {
+			e.Broken("key %d of %d stayed held after the release of all", i+1, len(keys))
+		}
+	}
+}
+
+// reentrant takes a key several times for one owner.
+func reentrant(e *env) {
+	key := e.key("k")
+	l := e.open(long)
+	o, ok := l.(lock.Owned)
+	if !ok {
+		e.Fatalf("declares reentrant, but is no lock.Owned")
+	}
+	as := func(owner string, d time.Duration) lock.Lease {
+		return e.ask(d, func(ctx context.Context) (lock.Lease, error) { return o.AcquireAs(ctx, key, owner) })
+	}
+	var mine []lock.Lease
+	for n := range 3 {
+		lease := as("me", e.o.Patience)
+		if lease == nil {
+			e.Broken("an owner that holds the key %d times was kept waiting", n)
+		}
+		mine = append(mine, lease)
+	}
+	for n, lease := range mine {
+		if as("another", e.pause) != nil {
+			e.Broken("another owner got in after %d of %d releases", n, len(mine))
+		}
+		if e.tryFor(l, key, e.pause) != nil {
+			e.Broken("an owner without a name got in after %d of %d releases", n, len(mine))
+		}
+		e.free(lease)
+	}
+	if as("another", e.o.Patience) == nil {
+		e.Broken("the key stayed held after as many releases as grants")
+	}
+}
+
+// sleepers are n owners of key that wait for cond, each through a client of
+// its own.
+func (e *env) sleepers(n int, key, cond string) (woken chan grant) {
+	e.Helper()
+	woken = make(chan grant, n)
+	for range n {
+		// The key is granted only when the sleeper before has freed it.
+		lease := e.tryFor(e.open(long), key, e.o.Patience)
+		if lease == nil {
+			e.Broken("an owner that waits for a condition keeps the key")
+		}
+		c, ok := lease.(lock.Conder)
+		if !ok {
+			e.Fatalf("declares cond, but its lease is no lock.Conder")
+		}
+		e.wg.Go(func() {
+			err := c.Wait(e.Context(), cond)
+			woken <- grant{lease, err, time.Now()}
+		})
+	}
+	return woken
+}
+
+// condSignal wakes one of two owners that wait for a condition.
+func condSignal(e *env) {
+	key := e.key("k")
+	l := e.open(long)
+	woken := e.sleepers(2, key, "c")
+	held := e.take(l, key)
+	c, ok := held.(lock.Conder)
+	if !ok {
+		e.Fatalf("declares cond, but its lease is no lock.Conder")
+	}
+	if err := c.Signal(e.Context(), "another"); err != nil {
+		e.Fatalf("signal: %v", err)
+	}
+	if err := c.Signal(e.Context(), "c"); err != nil {
+		e.Fatalf("signal: %v", err)
+	}
+	select {
+	case g := <-woken:
+		e.Broken("Wait returned while another owner held the key (error %v)", g.err)
+	case <-time.After(e.pause):
+	}
+	e.free(held)
+	select {
+	case g := <-woken:
+		if g.err != nil {
+			e.Fatalf("wait: %v", g.err)
+		}
+		held = g.lease
+	case <-time.After(e.o.Patience):
+		e.Broken("nobody was woken by a signal")
+	}
+	if e.tryFor(l, key, e.pause) != nil {
+		e.Broken("Wait returned without the key")
+	}
+	e.free(held)
+	select {
+	case g := <-woken:
+		e.Broken("one signal ended two waits (error %v)", g.err)
+	case <-time.After(e.pause):
+	}
+}
+
+// condBroadcast wakes all of three owners, who go on one after the other.
+func condBroadcast(e *env) {
+	const n = 3
+	key := e.key("k")
+	woken := e.sleepers(n, key, "c")
+	held := e.take(e.open(long), key)
+	c, ok := held.(lock.Conder)
+	if !ok {
+		e.Fatalf("declares cond, but its lease is no lock.Conder")
+	}
+	if err := c.Broadcast(e.Context(), "c"); err != nil {
+		e.Fatalf("broadcast: %v", err)
+	}
+	e.free(held)
+	for i := range n {
+		select {
+		case g := <-woken:
+			if g.err != nil {
+				e.Fatalf("wait: %v", g.err)
+			}
+			if err := e.release(g.lease); err != nil {
+				e.Broken("Wait returned without the key: Release returned %v", err)
+			}
+		case <-time.After(e.o.Patience):
+			e.Broken("only %d of %d owners were woken", i, n)
+		}
+	}
+}
+
+// inspect looks at a free key and at a held one, where the Locker can.
+func inspect(e *env) {
+	l := e.open(long)
+	i, ok := l.(lock.Inspector)
+	if !ok {
+		return
+	}
+	key := e.key("k")
+	look := func() lock.Info {
+		info, err := i.Inspect(e.Context(), key)
+		if err != nil {
+			e.Fatalf("inspect: %v", err)
+		}
+		return info
+	}
+	if info := look(); info != (lock.Info{}) {
+		e.Broken("a free key is reported as %+v", info)
+	}
+	lease := e.take(e.open(long), key)
+	info := look()
+	if info.Owner == "" || info.TTL < 0 || info.TTL > long {
+		e.Broken("a held key is reported as %+v", info)
+	}
+	if info.TTL == 0 && !e.v.Unsafe.Has(lock.Crash) && e.v.Needs.Kind != "" {
+		e.Broken("a lease of %v is reported to have no end", long)
+	}
+	e.free(lease)
+	if info := look(); info != (lock.Info{}) {
+		e.Broken("a released key is reported as %+v", info)
+	}
+}

@@ -1,0 +1,180 @@
+package locktest
+
+import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"sync/atomic"
+	"time"
+
+	"github.com/lockbench/lockbench/impls/lock"
+)
+
+func renewCases() []Case {
+	return []Case{
+		{Name: "renew", Needs: lock.Renew, run: renew, Sentence: "leases are kept alive while held"},
+		{
+			Name: "renew-stops", Needs: lock.Renew, run: renewStops,
+			Sentence: "When it returns no renewal is in flight and none will be sent, so a Release after it cannot be undone by a late renewal.",
+		},
+		{
+			Name: "lost", Needs: lock.Renew, store: true, run: lost,
+			Sentence: "Lost is closed once the client learns that the lease ended without Release.",
+		},
+		{
+			Name: "lost-to-next", Needs: lock.Renew, store: true, run: lostToNext,
+			Sentence: "Renew must extend the lease to c.TTL from now, and return ErrLost if it is gone; any other error is taken as passing.",
+		},
+		{
+			Name: "renew-moves-deadline", Needs: lock.Renew, run: renewMovesDeadline, Sentence: "Renewal moves it.",
+		},
+	}
+}
+
+// renew holds a key for several times its TTL. If this process or the machine
+// itself stood still for long, a loss says nothing and the case is repeated.
+func renew(e *env) {
+	const rounds = 4
+	ttl := 2 * e.ttl
+	b := e.open(long)
+	for n := 1; ; n++ {
+		key := e.key(fmt.Sprintf("k%d", n))
+		still := stillness(e)
+		lease := e.take(e.open(ttl), key)
+		next := e.tryFor(b, key, 3*ttl+ttl/2)
+		if gap := still(); next != nil && gap > ttl/8 && n < rounds {
+			e.Logf("the machine stood still for %v of a lease of %v: once more", gap, ttl)
+			continue
+		}
+		if next != nil {
+			e.Broken("another owner got in while a lease of %v was held and should have been renewed", ttl)
+		}
+		select {
+		case <-lease.Lost():
+			e.Broken("Lost is closed, although nobody else got in")
+		default:
+		}
+		if err := e.release(lease); err != nil {
+			e.Broken("release after %v of renewals: %v", 3*ttl, err)
+		}
+		return
+	}
+}
+
+// stillness watches how long this process does not run. The result ends the
+// watch and returns the longest gap.
+func stillness(e *env) func() time.Duration {
+	var gap atomic.Int64
+	quit := make(chan struct{})
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		const tick = 10 * time.Millisecond
+		for last := time.Now(); ; {
+			select {
+			case <-quit:
+				return
+			case <-e.Context().Done():
+				return
+			case <-time.After(tick):
+			}
+			now := time.Now()
+			gap.Store(max(gap.Load(), int64(now.Sub(last)-tick)))
+			last = now
+		}
+	}()
+	return func() time.Duration {
+		close(quit)
+		<-ended
+		return time.Duration(gap.Load())
+	}
+}
+
+// renewStops releases many leases around the moment of a renewal. A renewal
+// that comes late would hold the key for as long as no case lasts.
+func renewStops(e *env) {
+	n := 40
+	if e.o.Short {
+		n = 10
+	}
+	c := e.config(long)
+	c.Renew = 10 * time.Millisecond
+	a, b := e.openAs(e.d, c), e.open(long)
+	var keys []string
+	done := make(chan error, n)
+	for i := range n {
+		key := e.key(fmt.Sprintf("k%d", i))
+		keys = append(keys, key)
+		e.wg.Go(func() {
+			lease, err := a.Acquire(e.Context(), key)
+			if err == nil {
+				time.Sleep(c.Renew/2 + rand.N(c.Renew))
+				err = lease.Release(e.Context())
+			}
+			done <- err
+		})
+	}
+	for range n {
+		if err := <-done; err != nil {
+			e.Fatalf("acquire, hold and release: %v", err)
+		}
+	}
+	time.Sleep(e.pause) // room for the renewals that must not come
+	for _, key := range keys {
+		if e.tryFor(b, key, e.o.Patience) == nil {
+			e.Broken("a renewal took the key again after its Release")
+		}
+	}
+}
+
+// lost removes the key behind its holder's back.
+func lost(e *env) {
+	key := e.key("k")
+	c := e.config(long)
+	c.Renew = e.pause
+	lease := e.take(e.openAs(e.d, c), key)
+	e.remove(key)
+	select {
+	case <-lease.Lost():
+	case <-time.After(e.o.Patience):
+		e.Broken("the key was removed, and after %v of renewals every %v the holder does not know", e.o.Patience, c.Renew)
+	}
+	if err := e.release(lease); !errors.Is(err, lock.ErrLost) {
+		e.Broken("Release of a lost lease returned %v", err)
+	}
+}
+
+// lostToNext gives a holder's key to the next owner. The holder's renewals
+// must find out, and must not keep the next owner's lease alive.
+func lostToNext(e *env) {
+	key := e.key("k")
+	c := e.config(long)
+	c.Renew = e.pause
+	old := e.take(e.openAs(e.d, c), key)
+	next := e.open(e.ttl)
+	e.remove(key)
+	e.take(next, key)
+	select {
+	case <-old.Lost():
+	case <-time.After(e.o.Patience):
+		e.Broken("another owner has the key, and after %v of renewals every %v the old one does not know", e.o.Patience, c.Renew)
+	}
+	e.close(next)
+	if e.tryFor(e.open(long), key, e.o.Patience) == nil {
+		e.Broken("the renewals of an owner that lost the key lengthened the next one's lease of %v", e.ttl)
+	}
+}
+
+// renewMovesDeadline sees the deadline of a renewed lease move on.
+func renewMovesDeadline(e *env) {
+	c := e.config(long)
+	c.Renew = e.pause / 4
+	d, ok := e.take(e.openAs(e.d, c), e.key("k")).(lock.Deadliner)
+	if !ok {
+		return
+	}
+	first := d.Deadline()
+	if !until(e.o.Patience, func() bool { return d.Deadline().After(first) }) {
+		e.Broken("the deadline has not moved after %v of renewals every %v", e.o.Patience, c.Renew)
+	}
+}
