@@ -1,0 +1,178 @@
+package impls_test
+
+import (
+	"errors"
+	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/lockbench/lockbench/impls"
+)
+
+func TestAll(t *testing.T) {
+	seen := map[string]bool{}
+	clients := map[string][]string{}
+	for _, v := range impls.All() {
+		if seen[v.Name()] {
+			t.Errorf("%s is listed twice", v.Name())
+		}
+		seen[v.Name()] = true
+		clients[v.Algo] = append(clients[v.Algo], v.Client)
+		if v.Doc == "" || v.Source == "" || v.Open == nil {
+			t.Errorf("%s lacks Doc, Source or Open", v.Name())
+		}
+		if n := len([]rune(v.Synopsis())); n > 90 {
+			t.Errorf("%s: the synopsis has %d characters, want at most 90", v.Name(), n)
+		}
+		if i := strings.LastIndex(v.Algo, "-"); i >= 0 && strings.Trim(v.Algo[i+1:], "0123456789") == "" {
+			t.Errorf("%s ends like a count of CPUs, which benchstat would strip", v.Algo)
+		}
+		if names := v.Names("k"); len(names) == 0 || names[0] != "k" {
+			t.Errorf("%s: Names(k) is %q, want k first", v.Name(), names)
+		}
+	}
+	for algo, list := range clients {
+		want := []string{""}
+		if strings.HasPrefix(algo, "redis-") {
+			want = []string{"goredis", "redigo"}
+		}
+		if !slices.Equal(list, want) {
+			t.Errorf("%s runs on %q, want %q", algo, list, want)
+		}
+	}
+	if got := len(impls.All()); got != 2+2*17 {
+		t.Errorf("%d variants, want 17 on each of 2 Redis clients and 2 in memory", got)
+	}
+}
+
+// Every file that makes a variant is in its family's list.
+func TestComplete(t *testing.T) {
+	families, err := os.ReadDir(".")
+	if err != nil {
+		t.Fatal(err)
+	}
+	made := 0
+	for _, f := range families {
+		if !f.IsDir() || f.Name() == "lock" || f.Name() == "testdata" {
+			continue
+		}
+		n, missing, err := unlisted(f.Name())
+		if err != nil {
+			t.Error(err)
+		}
+		made += n
+		for _, m := range missing {
+			t.Error(m)
+		}
+	}
+	if made < 12 {
+		t.Errorf("found the makers of %d variants, want at least 12: does the search still see them?", made)
+	}
+}
+
+// The search itself finds what is missing.
+func TestCompleteHasTeeth(t *testing.T) {
+	const list = "package family\n\nfunc Variants() []lock.Variant { return []lock.Variant{one()} }\n"
+	const one = "package family\n\nfunc one() lock.Variant { return lock.Variant{Algo: \"family-one\"} }\n"
+	for _, c := range []struct {
+		name  string
+		files map[string]string
+		want  string // in the only finding
+	}{
+		{"complete", map[string]string{"list.go": list, "one.go": one}, ""},
+		{"forgotten", map[string]string{"list.go": list, "one.go": one,
+			"two.go": "package family\n\nfunc two(client string) (lock.Variant) { return lock.Variant{} }\n"}, "two.go"},
+		{"one of two in a file", map[string]string{"list.go": list,
+			"one.go": one + "\nfunc other() lock.Variant { return one() }\n"}, "other"},
+		{"in a comment", map[string]string{"list.go": list + "\n// two()\n", "one.go": one,
+			"two.go": "package family\n\nfunc two() lock.Variant { return lock.Variant{} }\n"}, "two.go"},
+		{"test", map[string]string{"list.go": list, "one.go": one,
+			"two_test.go": "package family\n\nfunc two() lock.Variant { return lock.Variant{} }\n"}, ""},
+		{"no list", map[string]string{"one.go": one}, "one.go"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			dir := t.TempDir()
+			for name, text := range c.files {
+				if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
+					t.Fatal(err)
+				}
+			}
+			_, missing, err := unlisted(dir)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if c.want == "" && len(missing) > 0 || c.want != "" && (len(missing) != 1 || !strings.Contains(missing[0], c.want)) {
+				t.Errorf("found %q, want one of %q", missing, c.want)
+			}
+		})
+	}
+}
+
+// unlisted searches the package in dir for functions that make a lock.Variant
+// and returns how many there are and, in a sentence each, those that the
+// function Variants does not call.
+func unlisted(dir string) (made int, missing []string, err error) {
+	paths, err := filepath.Glob(filepath.Join(dir, "*.go"))
+	if err != nil {
+		return 0, nil, err
+	}
+	makers := map[string]string{} // function → file
+	listed := map[string]bool{}
+	fset := token.NewFileSet()
+	for _, path := range paths {
+		if strings.HasSuffix(path, "_test.go") {
+			continue
+		}
+		file, e := parser.ParseFile(fset, path, nil, parser.SkipObjectResolution)
+		err = errors.Join(err, e)
+		if e != nil {
+			continue
+		}
+		for _, d := range file.Decls {
+			f, ok := d.(*ast.FuncDecl)
+			if !ok || f.Recv != nil {
+				continue
+			}
+			switch {
+			case f.Name.Name == "Variants":
+				ast.Inspect(f, func(n ast.Node) bool {
+					if call, ok := n.(*ast.CallExpr); ok {
+						if name, ok := call.Fun.(*ast.Ident); ok {
+							listed[name.Name] = true
+						}
+					}
+					return true
+				})
+			case makes(f):
+				makers[f.Name.Name] = path
+			}
+		}
+	}
+	for name, path := range makers {
+		if !listed[name] {
+			missing = append(missing, fmt.Sprintf(
+				"%s: add %s(…) to the list in the func Variants of %s, or nobody will see it", path, name, dir))
+		}
+	}
+	slices.Sort(missing)
+	return len(makers), missing, err
+}
+
+// makes reports whether f returns one lock.Variant.
+func makes(f *ast.FuncDecl) bool {
+	if f.Type.Results == nil || len(f.Type.Results.List) != 1 {
+		return false
+	}
+	s, ok := f.Type.Results.List[0].Type.(*ast.SelectorExpr)
+	if !ok || s.Sel.Name != "Variant" {
+		return false
+	}
+	p, ok := s.X.(*ast.Ident)
+	return ok && p.Name == "lock"
+}
