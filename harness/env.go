@@ -1,0 +1,126 @@
+package harness
+
+import (
+	"context"
+	"os"
+	"runtime"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/lockbench/lockbench/results"
+)
+
+// environment describes the machine and probes it, which takes some 50 ms. What
+// cannot be learnt stays at its zero.
+func (r *Rig) environment(ctx context.Context, t Trial) results.Env {
+	env := results.Env{
+		OS: runtime.GOOS, Arch: runtime.GOARCH, Kernel: firstLine("/proc/sys/kernel/osrelease"),
+		CPU: cpuModel(), Cores: runtime.NumCPU(), CgroupCPUs: cgroupCPUs(),
+		Governor:    firstLine("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor"),
+		ClockSource: firstLine("/sys/devices/system/clocksource/clocksource0/current_clocksource"),
+		Go:          runtime.Version(), GOMAXPROCS: runtime.GOMAXPROCS(0),
+		Commit: r.Commit, Seed: t.Seed,
+		TimerOvershoot:  int64(timerOvershoot()),
+		ClockResolution: int64(clockResolution()),
+		Wakeup:          int64(wakeup()),
+	}
+	if r.Server != nil && t.Variant.Needs.Kind != "" {
+		if rtt, err := r.Server.RTT(ctx, 100); err == nil && len(rtt) > 0 {
+			slices.Sort(rtt)
+			env.RTTp50, env.RTTp99 = int64(rtt[len(rtt)/2]), int64(rtt[len(rtt)*99/100])
+		}
+	}
+	return env
+}
+
+func firstLine(path string) string {
+	b, err := os.ReadFile(path)
+	if err != nil {
+		return ""
+	}
+	line, _, _ := strings.Cut(string(b), "\n")
+	return strings.TrimSpace(line)
+}
+
+// cpuModel reads the model name that Linux gives to the first CPU.
+func cpuModel() string {
+	b, err := os.ReadFile("/proc/cpuinfo")
+	if err != nil {
+		return ""
+	}
+	for line := range strings.Lines(string(b)) {
+		if name, value, ok := strings.Cut(line, ":"); ok && strings.TrimSpace(name) == "model name" {
+			return strings.Join(strings.Fields(value), " ")
+		}
+	}
+	return ""
+}
+
+// cgroupCPUs is the CPU quota of this process's control group, or 0 for none.
+// It looks where containers see their own group: the root of the mount.
+func cgroupCPUs() float64 {
+	if f := strings.Fields(firstLine("/sys/fs/cgroup/cpu.max")); len(f) == 2 { // version 2
+		return ratio(f[0], f[1])
+	}
+	return ratio(firstLine("/sys/fs/cgroup/cpu/cpu.cfs_quota_us"), firstLine("/sys/fs/cgroup/cpu/cpu.cfs_period_us"))
+}
+
+func ratio(quota, period string) float64 {
+	q, err1 := strconv.ParseFloat(quota, 64) // "max" and -1 mean no quota
+	p, err2 := strconv.ParseFloat(period, 64)
+	if err1 != nil || err2 != nil || q <= 0 || p <= 0 {
+		return 0
+	}
+	return q / p
+}
+
+// timerOvershoot is by how much time.Sleep(1 ms) is late, at the median of 15.
+func timerOvershoot() time.Duration {
+	var late []time.Duration
+	for range 15 {
+		start := time.Now()
+		time.Sleep(time.Millisecond)
+		late = append(late, time.Since(start)-time.Millisecond)
+	}
+	slices.Sort(late)
+	return late[len(late)/2]
+}
+
+// clockResolution is the smallest step between two readings of the clock.
+func clockResolution() time.Duration {
+	least := time.Hour
+	for range 1000 {
+		start := time.Now()
+		step := time.Since(start)
+		for step == 0 {
+			step = time.Since(start)
+		}
+		least = min(least, step)
+	}
+	return least
+}
+
+// wakeup is the time from a send on a channel until the receiver, parked on it,
+// runs, at the median of 50. It tells runs on a busy machine from runs on an
+// idle one, where waking a halted CPU costs most of a round trip.
+func wakeup() time.Duration {
+	c, back := make(chan time.Time), make(chan time.Duration)
+	go func() {
+		for sent := range c {
+			back <- time.Since(sent)
+		}
+		close(back)
+	}()
+	var all []time.Duration
+	for range 50 {
+		time.Sleep(100 * time.Microsecond) // lets the receiver park
+		c <- time.Now()
+		all = append(all, <-back)
+	}
+	close(c)
+	<-back
+	slices.Sort(all)
+	return all[len(all)/2]
+}

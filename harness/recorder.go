@@ -1,0 +1,230 @@
+package harness
+
+import (
+	"sync"
+	"sync/atomic"
+
+	"github.com/lockbench/lockbench/results"
+)
+
+// grant is one line of the grant log, by which fairness and hand-off are judged
+// after the run. Times are readings of the run's clock.
+type grant struct {
+	called, granted, freed int64 // freed: when Release was called
+	key, owner             int32
+}
+
+// maxShards is how many recorders a run has at most. Up to so many owners each
+// record alone; beyond, owners share, because a histogram of three digits takes
+// a quarter of a megabyte. The mutex costs some 12 ns where nobody shares.
+const maxShards = 64
+
+// maxGrants bounds the grant log of a run (40 MB).
+const maxGrants = 1 << 20
+
+// window is the part of a run that is measured, as readings of the clock. Start
+// is 0 until warm-up has ended, end is 0 until it is known.
+type window struct{ start, end atomic.Int64 }
+
+// holds reports whether instant at lies in the window.
+func (w *window) holds(at int64) bool {
+	start, end := w.start.Load(), w.end.Load()
+	return start != 0 && at >= start && (end == 0 || at < end)
+}
+
+// A recorder takes down what some owners do. Nothing on its path allocates.
+type recorder struct {
+	mu   sync.Mutex
+	done int64 // operations that ended, with or without a grant, since the load began
+	won  int64 // those with a grant, for warm-up and cost
+
+	// Response and lag are nil in a closed loop. A value beyond the range is
+	// counted by the histogram itself, so the errors of Record are not looked at.
+	acquireShared                         *results.Histogram // nil without readers
+	acquire, response, release, hold, lag *results.Histogram
+
+	log     []grant
+	dropped int64 // when the log was full, 0 if it never was: the instant of the first grant that is missing
+
+	cycles, cycleSum int64   // closed loop: completed rounds in the window, and the sum of their lengths
+	windows          []int64 // grants in each interval of the series
+	owners           []int64 // grants in the window, of each owner of this shard
+
+	reading int64 // ns that readers were inside, in the window
+
+	lost, timeouts, refused, errors, waiting int64
+	firstErr                                 error
+
+	_ [64]byte // keeps the next recorder off this one's cache line
+}
+
+// recording is all recorders of a run and what they share.
+type recording struct {
+	window   window
+	interval int64 // of the series, ns; 0 for a run bounded by Ops
+	shards   []recorder
+
+	mu     sync.Mutex
+	failed *results.Histogram // of acquires that ended without a grant
+}
+
+func newRecording(l results.Load, longest int64, interval int64, intervals int) *recording {
+	n := min(l.Owners, maxShards)
+	rec := &recording{interval: interval, shards: make([]recorder, n), failed: results.NewHistogram(longest)}
+	for i := range rec.shards {
+		r := &rec.shards[i]
+		r.acquire = results.NewHistogram(longest)
+		if l.Shared > 0 {
+			r.acquireShared = results.NewHistogram(longest)
+		}
+		r.release = results.NewHistogram(longest)
+		r.hold = results.NewHistogram(longest)
+		if l.Rate > 0 {
+			r.response = results.NewHistogram(longest)
+			r.lag = results.NewHistogram(longest)
+		}
+		r.log = make([]grant, 0, max(maxGrants/n, 1024))
+		r.windows = make([]int64, intervals)
+		r.owners = make([]int64, (l.Owners-i+n-1)/n)
+	}
+	return rec
+}
+
+func (rec *recording) shard(owner int) *recorder { return &rec.shards[owner%len(rec.shards)] }
+
+// op is one finished acquire, hold and release.
+type op struct {
+	owner, key                        int
+	due, called, granted, freed, done int64
+	cycle                             int64 // closed loop: since the owner's previous round ended
+	shared, lost                      bool
+	err                               error // of Release, other than lost
+}
+
+// granted records o. An operation belongs to the measured window by the instant
+// that begins what is measured: latencies by their call (open loop: by their due
+// time), throughput by the grant.
+func (rec *recording) granted(o op) {
+	r := rec.shard(o.owner)
+	began := o.called
+	if r.response != nil {
+		began = o.due
+	}
+	start := rec.window.start.Load()
+	inGrants, inLatency := rec.window.holds(o.granted), rec.window.holds(began)
+
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.done++
+	r.won++
+	if inLatency {
+		if o.shared {
+			_ = r.acquireShared.Record(o.granted - o.called)
+		} else {
+			_ = r.acquire.Record(o.granted - o.called)
+		}
+		_ = r.release.Record(o.done - o.freed)
+		_ = r.hold.Record(o.freed - o.granted)
+		if r.response != nil {
+			_ = r.response.Record(o.granted - o.due)
+			_ = r.lag.Record(o.called - o.due)
+		}
+	}
+	if inGrants {
+		r.owners[o.owner/len(rec.shards)]++
+		if rec.interval > 0 {
+			if i := int((o.granted - start) / rec.interval); i < len(r.windows) {
+				r.windows[i]++
+			}
+		}
+		if len(r.log) < cap(r.log) {
+			r.log = append(r.log, grant{o.called, o.granted, o.freed, int32(o.key), int32(o.owner)})
+		} else if r.dropped == 0 {
+			r.dropped = o.granted
+		}
+		if o.lost {
+			r.lost++
+		}
+	}
+	if o.shared && start != 0 {
+		to := o.freed
+		if end := rec.window.end.Load(); end != 0 {
+			to = min(to, end)
+		}
+		r.reading += max(0, to-max(o.granted, start))
+	}
+	if rec.window.holds(o.done) {
+		r.cycles++
+		r.cycleSum += o.cycle
+	}
+	if o.err != nil {
+		r.fail(o.err)
+	}
+}
+
+// ended says how an acquire without a grant came to its end.
+type ended int
+
+const (
+	timedOut  ended = iota // its own bound passed
+	abandoned              // the run was over
+	refused                // a try found the key held
+	broken                 // anything else
+)
+
+// empty records an acquire that was called (open loop: due) at began and gave up
+// at now.
+func (rec *recording) empty(owner int, began, now int64, how ended, err error) {
+	r := rec.shard(owner)
+	in := rec.window.holds(began)
+	if in && how != refused {
+		rec.mu.Lock()
+		_ = rec.failed.Record(now - began)
+		rec.mu.Unlock()
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.done++
+	switch {
+	case how == abandoned:
+		r.waiting++
+	case how == timedOut && in:
+		r.timeouts++
+	case how == refused && in:
+		r.refused++
+	case how == broken:
+		r.fail(err)
+	}
+}
+
+// fail counts errors even outside the window: a lock that fails while it warms
+// up has failed.
+func (r *recorder) fail(err error) {
+	r.errors++
+	if r.firstErr == nil {
+		r.firstErr = err
+	}
+}
+
+// total is the number of operations that have ended since the load began, and
+// of those that had a grant.
+func (rec *recording) total() (done, won int64) {
+	for i := range rec.shards {
+		r := &rec.shards[i]
+		r.mu.Lock()
+		done += r.done
+		won += r.won
+		r.mu.Unlock()
+	}
+	return done, won
+}
+
+// cut is when the first grant was dropped from a full log, or 0.
+func (rec *recording) cut() (at int64) {
+	for i := range rec.shards {
+		if d := rec.shards[i].dropped; d != 0 && (at == 0 || d < at) {
+			at = d
+		}
+	}
+	return at
+}

@@ -1,0 +1,151 @@
+package harness
+
+import (
+	"errors"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/lockbench/lockbench/results"
+)
+
+// The recording path must not allocate: a collection that it causes would show
+// up as latency of the lock.
+func TestRecordingAllocatesNothing(t *testing.T) {
+	for _, rate := range []float64{0, 100} {
+		l := results.Load{Owners: 4, Rate: rate, For: time.Minute}.Filled()
+		rec := newRecording(l, int64(time.Minute), int64(time.Second), 60)
+		rec.window.start.Store(1)
+		w := newWitness(newClock(), 1)
+		o := op{owner: 1, due: 2, called: 3, granted: 4, freed: 5, done: 6, cycle: 4}
+		if n := testing.AllocsPerRun(1000, func() {
+			w.enter(0, 1, o.granted)
+			w.write(0, 7)
+			w.leave(0, 1)
+			rec.granted(o)
+		}); n != 0 {
+			t.Errorf("rate %v: %v allocations an operation", rate, n)
+		}
+		if n := testing.AllocsPerRun(1000, func() { rec.empty(1, 2, 5, timedOut, nil) }); n != 0 {
+			t.Errorf("rate %v: %v allocations a time-out", rate, n)
+		}
+	}
+}
+
+func TestWindowDecidesWhatIsRecorded(t *testing.T) {
+	l := results.Load{Owners: 1, For: time.Second}.Filled()
+	rec := newRecording(l, int64(time.Minute), 100, 10)
+	rec.window.start.Store(1000)
+	rec.window.end.Store(2000)
+	record := func(called, granted int64) {
+		rec.granted(op{called: called, granted: granted, freed: granted + 1, done: granted + 2})
+	}
+	record(500, 900)   // before
+	record(900, 1100)  // granted inside, called before
+	record(1100, 1150) // inside
+	record(1900, 2500) // called inside, granted in the grace
+	record(2100, 2200) // after
+	r := &rec.shards[0]
+	if got := r.acquire.Exact; got.Count != 2 || got.Max != 600 {
+		t.Errorf("acquire latencies %+v, want 2 up to 600", got)
+	}
+	if r.owners[0] != 2 || len(r.log) != 2 {
+		t.Errorf("%d grants in the window, %d logged, want 2", r.owners[0], len(r.log))
+	}
+	if r.windows[1] != 2 {
+		t.Errorf("series %v, want 2 in the second interval", r.windows)
+	}
+	if done, won := rec.total(); done != 5 || won != 5 {
+		t.Errorf("total %d, %d, want 5", done, won)
+	}
+}
+
+func TestEmptyEndings(t *testing.T) {
+	l := results.Load{Owners: 1, For: time.Second}.Filled()
+	rec := newRecording(l, int64(time.Minute), 100, 10)
+	rec.window.start.Store(1000)
+	boom := errors.New("boom")
+	rec.empty(0, 1100, 1200, timedOut, nil)
+	rec.empty(0, 1100, 1200, abandoned, nil)
+	rec.empty(0, 500, 600, broken, boom) // an error in the warm-up counts
+	r := &rec.shards[0]
+	if r.timeouts != 1 || r.waiting != 1 || r.errors != 1 || !errors.Is(r.firstErr, boom) {
+		t.Errorf("timeouts %d, waiting %d, errors %d (%v), want 1 each", r.timeouts, r.waiting, r.errors, r.firstErr)
+	}
+	if rec.failed.Exact.Count != 2 {
+		t.Errorf("%d failed waits in the window, want 2", rec.failed.Exact.Count)
+	}
+}
+
+func TestShardsCoverAllOwners(t *testing.T) {
+	for _, owners := range []int{1, 63, 64, 65, 200} {
+		l := results.Load{Owners: owners, For: time.Second}.Filled()
+		rec := newRecording(l, int64(time.Second), 100, 1)
+		rec.window.start.Store(1)
+		for i := range owners {
+			rec.granted(op{owner: i, called: 2, granted: 3, freed: 4, done: 5})
+		}
+		n := 0
+		for i := range rec.shards {
+			n += len(rec.shards[i].owners)
+		}
+		if n != owners {
+			t.Errorf("%d owners have %d places", owners, n)
+		}
+	}
+}
+
+func TestWitness(t *testing.T) {
+	w := newWitness(newClock(), 2)
+	if !w.enter(0, 5, 10) || !w.enter(1, 6, 11) {
+		t.Fatal("two keys exclude each other")
+	}
+	if w.enter(0, 7, 20) {
+		t.Fatal("a second holder went unseen")
+	}
+	if v := w.seen[0]; v.Holder != 5 || v.Intruder != 7 || v.HolderSince != 10 || v.At != 20 {
+		t.Errorf("violation %+v", v)
+	}
+	w.leave(0, 7) // the intruder's leaving must not end the holder's stay
+	if w.enter(0, 8, 30) {
+		t.Error("the holder was forgotten")
+	}
+	w.leave(0, 5)
+	if !w.enter(0, 9, 40) {
+		t.Error("a key that was left is still claimed")
+	}
+	if n := w.violations.Load(); n != 2 {
+		t.Errorf("%d violations, want 2", n)
+	}
+	for i, c := range []struct {
+		token uint64
+		want  bool
+	}{{3, true}, {3, true}, {4, true}, {3, false}} {
+		if got := w.write(1, c.token); got != c.want {
+			t.Errorf("write %d under token %d: accepted %v, want %v", i, c.token, got, c.want)
+		}
+	}
+	if w.stale.Load() != 1 {
+		t.Errorf("%d stale writes, want 1", w.stale.Load())
+	}
+}
+
+func TestWitnessCountsEveryOverlap(t *testing.T) {
+	w := newWitness(newClock(), 1)
+	w.enter(0, 0, 0)
+	var wg sync.WaitGroup
+	for i := range 8 {
+		wg.Go(func() {
+			for range 1000 {
+				w.enter(0, i+1, 1)
+			}
+		})
+	}
+	wg.Wait()
+	if n := w.violations.Load(); n != 8000 {
+		t.Errorf("%d of 8000 overlaps counted", n)
+	}
+	if len(w.seen) != maxSeen {
+		t.Errorf("%d described, want %d", len(w.seen), maxSeen)
+	}
+}

@@ -1,0 +1,189 @@
+package harness
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/lockbench/lockbench/impls/lock"
+	"github.com/lockbench/lockbench/results"
+)
+
+// able is a sound lock in memory with every way to take a key; lax lets readers
+// in beside writers.
+type able struct {
+	mu    sync.Mutex
+	freed *sync.Cond
+	held  map[string]*able1
+	lax   bool
+}
+
+type able1 struct {
+	owner   string
+	depth   int
+	readers int
+}
+
+func newAble() *able {
+	a := &able{held: map[string]*able1{}}
+	a.freed = sync.NewCond(&a.mu)
+	return a
+}
+
+func (a *able) Close() error { return nil }
+
+func (a *able) at(key string) *able1 {
+	if a.held[key] == nil {
+		a.held[key] = &able1{}
+	}
+	return a.held[key]
+}
+
+type ableLease func()
+
+func (l ableLease) Release(context.Context) error { l(); return nil }
+func (ableLease) Lost() <-chan struct{}           { return nil }
+
+func (a *able) write(owner string, try bool, keys []string) (lock.Lease, error) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	taken := func(key string) bool {
+		e := a.at(key)
+		return e.readers > 0 && !a.lax || e.depth > 0 && (owner == "" || e.owner != owner)
+	}
+	for slices.ContainsFunc(keys, taken) {
+		if try {
+			return nil, lock.ErrHeld
+		}
+		a.freed.Wait()
+	}
+	for _, key := range keys {
+		a.at(key).owner = owner
+		a.at(key).depth++
+	}
+	return ableLease(func() {
+		a.mu.Lock()
+		defer a.mu.Unlock()
+		for _, key := range keys {
+			a.at(key).depth--
+		}
+		a.freed.Broadcast()
+	}), nil
+}
+
+func (a *able) Acquire(_ context.Context, key string) (lock.Lease, error) {
+	return a.write("", false, []string{key})
+}
+
+func (a *able) TryAcquire(_ context.Context, key string) (lock.Lease, error) {
+	return a.write("", true, []string{key})
+}
+
+func (a *able) AcquireAs(_ context.Context, key, owner string) (lock.Lease, error) {
+	return a.write(owner, false, []string{key})
+}
+
+func (a *able) AcquireMulti(_ context.Context, keys []string) (lock.Lease, error) {
+	return a.write("", false, keys)
+}
+
+func (a *able) AcquireShared(_ context.Context, key string) (lock.Lease, error) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for a.at(key).depth > 0 && !a.lax {
+		a.freed.Wait()
+	}
+	a.at(key).readers++
+	return ableLease(func() {
+		a.mu.Lock()
+		defer a.mu.Unlock()
+		a.at(key).readers--
+		a.freed.Broadcast()
+	}), nil
+}
+
+func TestModesOfTaking(t *testing.T) {
+	all := lock.Try | lock.Shared | lock.Reentrant | lock.Multi
+	for _, c := range []struct {
+		name  string
+		load  results.Load
+		lax   bool
+		check func(results.Metrics) bool
+	}{
+		{"shared=0.9", results.Load{Shared: 0.9}, false, func(m results.Metrics) bool {
+			return m[results.Readers] > 0 && m["acquire-shared-p50-ns"] > 0 && m["acquire-p50-ns"] > 0
+		}},
+		{"shared=1", results.Load{Shared: 1}, false, func(m results.Metrics) bool {
+			return m[results.Readers] > 1.5 && m[results.Readers] <= 6 // none waits, so they overlap
+		}},
+		{"shared=0.5", results.Load{Shared: 0.5}, true, func(m results.Metrics) bool { return m[results.Violations] > 0 }},
+		{"depth=3", results.Load{Depth: 3}, false, func(m results.Metrics) bool { return true }},
+		{"take=try", results.Load{Try: true}, false, func(m results.Metrics) bool { return m[results.Refused] > 0 }},
+		{"together=2", results.Load{Together: 2, Keys: 3}, false, func(m results.Metrics) bool {
+			_, ok := m["handoff-p50-ns"]
+			return !ok
+		}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			a := newAble()
+			a.lax = c.lax
+			v := lock.Variant{Algo: "able", Caps: all, Open: func(context.Context, lock.Deployment, lock.Config) (lock.Locker, error) { return a, nil }}
+			c.load.Owners, c.load.Hold.Mean, c.load.For = 6, time.Millisecond, 300*time.Millisecond
+			run, err := new(Rig).Run(t.Context(), Trial{Variant: v, Load: c.load})
+			if err != nil {
+				t.Fatal(err)
+			}
+			m := run.Metrics
+			if m[results.AcqRate] == 0 || m[results.Errors] != 0 || !c.check(m) {
+				t.Errorf("metrics %v, valid %+v", m, run.Valid)
+			}
+			if !c.lax && m[results.Violations] != 0 {
+				t.Errorf("%v violations by a sound lock: %+v", m[results.Violations], run.Violations)
+			}
+			for key, e := range a.held {
+				if e.depth != 0 || e.readers != 0 {
+					t.Errorf("%s is left with %+v", key, e)
+				}
+			}
+			if c.name != "shared=0.9" && !strings.Contains(run.Trial, c.name) {
+				t.Errorf("the trial is called %s, without %s", run.Trial, c.name)
+			}
+			v.Caps = 0
+			if _, err := new(Rig).Run(t.Context(), Trial{Variant: v, Load: c.load}); !errors.Is(err, ErrTrial) {
+				t.Errorf("without the capability: %v, want ErrTrial", err)
+			}
+		})
+	}
+}
+
+func TestWitnessOfReaders(t *testing.T) {
+	w := newWitness(newClock(), 1)
+	if !w.enterShared(0, 1, 10) || !w.enterShared(0, 2, 11) {
+		t.Fatal("readers exclude each other")
+	}
+	if w.enter(0, 3, 12) {
+		t.Fatal("a writer among readers went unseen")
+	}
+	if v := w.seen[0]; v.Holder != 2 || v.Intruder != 3 {
+		t.Errorf("violation %+v, want holder 2 and intruder 3", v)
+	}
+	w.leaveShared(0)
+	w.leaveShared(0)
+	if !w.enter(0, 3, 13) {
+		t.Fatal("readers that left are still counted")
+	}
+	if w.enterShared(0, 4, 14) {
+		t.Fatal("a reader beside a writer went unseen")
+	}
+	w.leave(0, 3)
+	if !w.enterShared(0, 4, 15) || w.violations.Load() != 2 {
+		t.Errorf("%d violations, want 2", w.violations.Load())
+	}
+	if n := testing.AllocsPerRun(100, func() { w.enterShared(0, 5, 1); w.leaveShared(0) }); n != 0 {
+		t.Errorf("%v allocations a reader", n)
+	}
+}

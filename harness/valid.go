@@ -1,0 +1,108 @@
+package harness
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"time"
+
+	"github.com/lockbench/lockbench/impls/lock"
+	"github.com/lockbench/lockbench/results"
+)
+
+// The bounds beyond which a run is not valid.
+const (
+	maxLagShare    = 0.10 // lag p99 ÷ response p99
+	maxCPUShare    = 0.80 // CPU of this process ÷ what it was given
+	maxLittleError = 0.05
+	maxDrift       = 0.25 // change of throughput or p50 from the first third of the window to the last
+)
+
+// judge lists the reasons why a run may not be believed, each a sentence that a
+// reader can act on.
+func judge(run results.Run, s *session) results.Valid {
+	var reasons []string
+	add := func(format string, args ...any) { reasons = append(reasons, fmt.Sprintf(format, args...)) }
+	m := run.Metrics
+
+	if n := m[results.Errors]; n > 0 {
+		add("%.0f operations failed, the first with: %v", n, s.firstErr)
+	}
+	if m[results.AcqRate] == 0 {
+		add("nothing was granted in the window")
+	}
+	if v := m[results.Violations]; v > 0 && !s.t.Variant.Unsafe.Has(lock.NoExclusion) {
+		add("finding: %.0f overlapping holds", v)
+	}
+	if lag, response := m[results.Lag+"-p99-ns"], m[results.Response+"-p99-ns"]; response > 0 && lag > maxLagShare*response {
+		add("lag p99 is %.0f %% of response p99: the harness was late, give it more owners or less rate", 100*lag/response)
+	}
+	if c := m[results.CliCPUShare]; c > maxCPUShare && s.server != nil {
+		add("the harness used %.0f %% of its CPU", 100*c)
+	}
+	// In an open loop N is sampled, and is known no better than its error.
+	allowed := maxLittleError
+	if s.inSystem > 0 {
+		allowed = max(allowed, 3*s.inSystemError/s.inSystem)
+	}
+	if e := m[results.LittleError]; e > allowed {
+		add("Little's law is off by %.0f %%: waits are long against the window, measure longer", 100*e)
+	}
+	if s.overflow > 0 {
+		add("%d values were beyond the range of the histograms", s.overflow)
+	}
+	if s.waiting > 0 {
+		add("%d owners still waited %v after the window, their waits are not recorded", s.waiting, grace)
+	}
+	if s.unsettled {
+		add("throughput had not settled after %.1f s of warm-up", s.warmup.Seconds())
+	}
+	if s.faultErr != nil {
+		add("a fault did not strike as planned: %v", s.faultErr)
+	}
+	if run.Series != nil && len(s.t.Faults) == 0 {
+		if d := drift(run.Series.Grants, 0); math.Abs(d) > maxDrift {
+			add("not steady: throughput changed by %+.0f %% within the window", 100*d)
+		}
+		// Below a round trip the machine drifts, not the lock: a loopback one takes
+		// 10 or 70 µs depending on which CPUs meet.
+		floor := max(run.Env.RTTp99, run.Env.Wakeup, int64(10*time.Microsecond))
+		if d := drift(run.Series.AcquireP50, floor); math.Abs(d) > 2*maxDrift && s.t.Load.Rate == 0 {
+			add("not steady: median acquire changed by %+.0f %% within the window", 100*d)
+		}
+	}
+	return results.Valid{OK: len(reasons) == 0, Reasons: reasons}
+}
+
+// drift is the relative change from the median of the first third of x to that
+// of the last, or 0 if it is within three times the scatter of x, which is the
+// median step from one value to the next. Medians, because one hiccup is no
+// trend; steps, because a trend would widen any spread around the middle. A
+// change of no more than floor is none. Where floor is not 0 the values are
+// latencies, of which 0 stands for none.
+func drift(x []int64, floor int64) float64 {
+	if floor > 0 {
+		x = slices.DeleteFunc(slices.Clone(x), func(v int64) bool { return v == 0 })
+	}
+	third := len(x) / 3
+	if third < 3 {
+		return 0
+	}
+	var steps []int64
+	for i := range x[1:] {
+		steps = append(steps, max(x[i+1]-x[i], x[i]-x[i+1]))
+	}
+	first, last := median(x[:third]), median(x[len(x)-third:])
+	if math.Abs(last-first) <= max(float64(floor), 3*median(steps)) {
+		return 0
+	}
+	return (last - first) / max(first, 1)
+}
+
+func median(x []int64) float64 {
+	x = slices.Sorted(slices.Values(x))
+	if len(x) == 0 {
+		return 0
+	}
+	return (float64(x[(len(x)-1)/2]) + float64(x[len(x)/2])) / 2
+}

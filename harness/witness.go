@@ -1,0 +1,114 @@
+package harness
+
+import (
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/lockbench/lockbench/results"
+)
+
+// A witness watches from outside the lock who is inside. Each key has a word in
+// memory that a holder claims after its Acquire has returned and clears before
+// it calls Release; whoever finds the word claimed has overlapped with another
+// holder. It can miss an overlap shorter than its own few instructions, and it
+// never reports one that did not happen.
+//
+// Beside the word stands a fenced resource: it remembers the newest fencing
+// token that has written to it and refuses older ones.
+type witness struct {
+	clock clock
+	words []word
+
+	violations, stale atomic.Int64
+
+	mu   sync.Mutex
+	seen []results.Violation // the first maxSeen of them
+}
+
+// maxSeen bounds the violations that are described; all are counted.
+const maxSeen = 100
+
+// word is one key, alone on its cache line so that keys do not slow each other.
+type word struct {
+	holder atomic.Int64  // owner + 1 of the writer, −n for n readers, 0 if nobody is inside
+	reader atomic.Int64  // owner + 1 of the reader that entered last
+	since  atomic.Int64  // when holder entered
+	token  atomic.Uint64 // newest fencing token seen
+	_      [32]byte
+}
+
+func newWitness(c clock, keys int) *witness {
+	return &witness{clock: c, words: make([]word, keys)}
+}
+
+// enter claims key for owner and reports whether it was free.
+func (w *witness) enter(key, owner int, now int64) bool {
+	at := &w.words[key]
+	if at.holder.CompareAndSwap(0, int64(owner)+1) {
+		at.since.Store(now)
+		return true
+	}
+	w.overlap(at, key, owner, now)
+	return false
+}
+
+// enterShared lets owner in beside other readers of key and reports whether no
+// writer was inside.
+func (w *witness) enterShared(key, owner int, now int64) bool {
+	at := &w.words[key]
+	for {
+		n := at.holder.Load()
+		if n > 0 {
+			w.overlap(at, key, owner, now)
+			return false
+		}
+		if at.holder.CompareAndSwap(n, n-1) {
+			at.reader.Store(int64(owner) + 1)
+			at.since.Store(now)
+			return true
+		}
+	}
+}
+
+// leaveShared ends what a successful enterShared began.
+func (w *witness) leaveShared(key int) { w.words[key].holder.Add(1) }
+
+// overlap records that owner was let in beside whoever holds at.
+func (w *witness) overlap(at *word, key, owner int, now int64) {
+	w.violations.Add(1)
+	holder, since := at.holder.Load(), at.since.Load()
+	if holder < 0 {
+		holder = at.reader.Load()
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if len(w.seen) < maxSeen {
+		w.seen = append(w.seen, results.Violation{
+			Key: key, Holder: int(holder) - 1, Intruder: owner,
+			HolderSince: time.Duration(since), At: time.Duration(now),
+		})
+	}
+}
+
+// leave clears what a successful enter claimed.
+func (w *witness) leave(key, owner int) {
+	w.words[key].holder.CompareAndSwap(int64(owner)+1, 0)
+}
+
+// write offers a write under token to the fenced resource of key and reports
+// whether it was accepted. A token that was seen before belongs to the same
+// grant.
+func (w *witness) write(key int, token uint64) bool {
+	at := &w.words[key]
+	for {
+		newest := at.token.Load()
+		if token < newest {
+			w.stale.Add(1)
+			return false
+		}
+		if token == newest || at.token.CompareAndSwap(newest, token) {
+			return true
+		}
+	}
+}
