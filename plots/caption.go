@@ -1,0 +1,281 @@
+package plots
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/lockbench/lockbench/results"
+)
+
+// caption says under a picture what was measured, where, how often, and whether
+// it may be believed. Extra explains the drawing itself and comes first.
+// Invalid tells how the picture treats runs that are not valid.
+func (s *set) caption(groups []*results.Group, invalid string, extra ...string) []remark {
+	lines := []remark{}
+	for _, e := range extra {
+		if e != "" {
+			lines = append(lines, remark{text: e})
+		}
+	}
+	lead := s.lead()
+	lines = append(lines, server(lead.Server))
+	lines = append(lines, remark{text: "Host: " + host(lead.Env) + "."})
+	lines = append(lines, remark{text: "Load: " + load(groups) + "; " + repeats(groups) + "."})
+	if v := violations(groups); v != "" {
+		lines = append(lines, remark{text: v, loud: true})
+	}
+	return append(lines, validity(groups, invalid))
+}
+
+// server says what served the runs and how it came about.
+func server(s results.Server) remark {
+	name := product(s)
+	if s.Version != "" {
+		name += " " + s.Version
+	}
+	switch s.Source {
+	case "embedded":
+		return remark{"Server: EMBEDDED " + name + " – not a real " + capital(cmp.Or(s.Kind, "server")) + ": it shares this process, and its times and costs say little about one.", true}
+	case "binary":
+		name += " (binary started by lockbench)"
+	case "docker":
+		name += " (container started by lockbench)"
+	case "url":
+		name += " (at " + strings.Join(addresses(s), ", ") + ")"
+	default:
+		if s.Kind == "" {
+			return remark{text: "Server: none, locks in memory."}
+		}
+	}
+	if s.Options != "" {
+		name += ", " + s.Options
+	}
+	return remark{text: "Server: " + name + "."}
+}
+
+// addresses lists the nodes of s. They are stored without a password, but a file
+// from elsewhere may not keep to that.
+func addresses(s results.Server) []string {
+	var list []string
+	for _, n := range s.Nodes {
+		list = append(list, n[strings.LastIndexByte(n, '@')+1:])
+	}
+	return list
+}
+
+// capital writes the first letter of an ASCII word large.
+func capital(word string) string { return strings.ToUpper(word[:1]) + word[1:] }
+
+// host describes the machine.
+func host(e results.Env) string {
+	parts := []string{cmp.Or(e.CPU, "unknown CPU")}
+	if e.Cores > 0 {
+		parts = append(parts, plural(e.Cores, "core"))
+	}
+	if e.CgroupCPUs > 0 {
+		parts = append(parts, "quota "+digits3(e.CgroupCPUs)+space+"CPUs")
+	}
+	if os := strings.TrimSpace(e.OS + " " + e.Kernel); os != "" {
+		parts = append(parts, os)
+	}
+	if e.Go != "" {
+		parts = append(parts, e.Go)
+	}
+	if e.GOMAXPROCS > 0 {
+		parts = append(parts, fmt.Sprintf("GOMAXPROCS %d", e.GOMAXPROCS))
+	}
+	if e.Commit != "" {
+		parts = append(parts, "lockbench "+e.Commit[:min(len(e.Commit), 12)])
+	}
+	return strings.Join(parts, ", ")
+}
+
+// load describes what groups have in common.
+func load(groups []*results.Group) string {
+	if len(groups) == 0 {
+		return "none"
+	}
+	l := groups[0].Load
+	parts := []string{plural(l.Keys, "key")}
+	if l.Skew > 0 {
+		parts[0] += " (Zipf " + digits3(l.Skew) + ")"
+	}
+	hold := "hold " + humanDist(l.Hold) + " asked"
+	var achieved []float64
+	for _, g := range groups {
+		if p, ok := g.Points[results.Hold+"-p50-ns"]; ok {
+			achieved = append(achieved, p.Median)
+		}
+	}
+	if len(achieved) > 0 {
+		hold += ", " + nanos(results.PointOf(achieved).Median) + " achieved (median)"
+	}
+	parts = append(parts, hold)
+	if l.Shared > 0 {
+		parts = append(parts, percent(l.Shared)+" readers")
+	}
+	if l.Depth > 0 {
+		parts = append(parts, "re-entered "+plural(l.Depth, "time"))
+	}
+	if l.Try {
+		parts = append(parts, "one try each")
+	}
+	if l.Together > 1 {
+		parts = append(parts, plural(l.Together, "key")+" at once")
+	}
+	if l.Think.Mean > 0 {
+		parts = append(parts, "think "+humanDist(l.Think))
+	}
+	if l.Rate > 0 {
+		parts = append(parts, "open loop, "+perSecond(l.Rate)+" offered")
+	} else {
+		parts = append(parts, "closed loop")
+	}
+	if l.Wait > 0 {
+		parts = append(parts, "waits bounded by "+span(l.Wait).String())
+	}
+	parts = append(parts, ranged(groups, "client", func(g *results.Group) int { return g.Load.Clients }))
+	switch {
+	case l.Ops > 0:
+		parts = append(parts, count(float64(l.Ops))+" grants a run")
+	case l.For > 0:
+		parts = append(parts, span(l.For).String()+" a run")
+	}
+	if f := faults(groups[0]); f != "" {
+		parts = append(parts, "faults: "+f)
+	}
+	return strings.Join(parts, ", ")
+}
+
+func humanDist(d results.Dist) string {
+	if d.Kind == "exp" || d.Kind == "lognormal" {
+		return d.Kind + " " + span(d.Mean).String()
+	}
+	return span(d.Mean).String()
+}
+
+// ranged says "4 clients", or "1–32 clients" where of differs.
+func ranged(groups []*results.Group, thing string, of func(*results.Group) int) string {
+	lo, hi := of(groups[0]), of(groups[0])
+	for _, g := range groups {
+		lo, hi = min(lo, of(g)), max(hi, of(g))
+	}
+	if lo == hi {
+		return plural(lo, thing)
+	}
+	return strconv.Itoa(lo) + "–" + plural(hi, thing)
+}
+
+func repeats(groups []*results.Group) string {
+	if len(groups) == 0 {
+		return "no runs"
+	}
+	return ranged(groups, "run", func(g *results.Group) int { return len(g.Runs) }) + " per point"
+}
+
+// maxReasons is how many causes of invalid runs a caption lists.
+const maxReasons = 3
+
+// How pictures treat runs that are not valid.
+const (
+	hollow  = "hollow markers"
+	leftOut = "left out; markers are hollow where no valid run is left"
+)
+
+// validity says how many runs may not be believed, what became of them, and why.
+func validity(groups []*results.Group, treatment string) remark {
+	total, invalid := 0, 0
+	for _, g := range groups {
+		total += len(g.Runs)
+		invalid += g.Invalid
+	}
+	if invalid == 0 {
+		return remark{text: fmt.Sprintf("Validity: all %s are valid.", plural(total, "run"))}
+	}
+	list := causes(groups)
+	more := ""
+	if len(list) > maxReasons {
+		more = fmt.Sprintf("; %d more causes, see summary.md", len(list)-maxReasons)
+		list = list[:maxReasons]
+	}
+	return remark{fmt.Sprintf("Validity: %d of %s not valid (%s): %s%s.", invalid, plural(total, "run"), treatment, strings.Join(list, "; "), more), true}
+}
+
+// causes lists why runs of groups are not valid, the most frequent first. Causes
+// that differ only in their numbers count as one and are quoted once.
+func causes(groups []*results.Group) []string {
+	type cause struct {
+		text string
+		runs int
+	}
+	var list []cause
+	index := make(map[string]int)
+	for _, g := range groups {
+		for _, r := range g.Reasons {
+			kind := strings.Map(func(c rune) rune {
+				if c >= '0' && c <= '9' || c == '.' {
+					return -1
+				}
+				return c
+			}, r.Text)
+			if _, ok := index[kind]; !ok {
+				index[kind] = len(list)
+				list = append(list, cause{text: r.Text})
+			}
+			list[index[kind]].runs += r.Runs
+		}
+	}
+	slices.SortStableFunc(list, func(a, b cause) int { return cmp.Compare(b.runs, a.runs) })
+	var texts []string
+	for _, c := range list {
+		if c.runs > 1 {
+			c.text += fmt.Sprintf(" (%d×)", c.runs)
+		}
+		texts = append(texts, c.text)
+	}
+	return texts
+}
+
+// violations names the variants of groups that let two owners in.
+func violations(groups []*results.Group) string {
+	sum := make(map[string]float64)
+	var names []string
+	for _, g := range groups {
+		for _, r := range g.Runs {
+			if v := r.Metrics[results.Violations]; v > 0 {
+				if sum[g.Name()] == 0 {
+					names = append(names, g.Name())
+				}
+				sum[g.Name()] += v
+			}
+		}
+	}
+	if len(names) == 0 {
+		return ""
+	}
+	slices.Sort(names)
+	for i, name := range names {
+		names[i] = fmt.Sprintf("%s (%s)", name, count(sum[name]))
+	}
+	return "Two owners were inside at once (overlaps seen): " + strings.Join(names, ", ") + "."
+}
+
+// controlsNote says which variants a picture leaves out, and why.
+func controlsNote(names []string) string {
+	if len(names) == 0 {
+		return ""
+	}
+	return "Left out: " + strings.Join(names, ", ") + ", which by design excludes nobody."
+}
+
+// clientsNote explains the look of clients beside the first.
+func clientsNote(list []series) string {
+	names := clients(list)
+	if len(names) < 2 {
+		return ""
+	}
+	return "Solid lines: " + names[0] + "; dashed lines and markers with a white centre: " + strings.Join(names[1:], ", ") + "."
+}

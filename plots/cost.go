@@ -1,0 +1,66 @@
+package plots
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+
+	"github.com/lockbench/lockbench/results"
+)
+
+// cost is picture 5: what one acquisition costs the server against the number
+// of waiters, the hidden bill of polling.
+func cost(s *set) (*page, string, error) {
+	list, controls := s.series()
+	parts, titles := facets(list)
+	p := &page{
+		name:     "cost",
+		title:    "What one acquisition costs the server",
+		question: "How much server CPU, how many commands and bytes does each grant take as more owners wait? Lower is better.",
+		columns:  len(parts),
+		tall:     165,
+	}
+	var missing []string
+	for _, m := range []struct {
+		metric, title string
+		u             unit
+	}{
+		{results.SrvCPUPerAcq, "server CPU time per acquisition", nanos},
+		{results.SrvCmdsPerAcq, "commands executed per acquisition", count},
+		{results.SrvNetPerAcq, "bytes in and out per acquisition", octets},
+	} {
+		lo, hi, ok := extent(curves(list, m.metric, m.u), true)
+		if !ok {
+			missing = append(missing, m.title)
+			continue
+		}
+		y := valueAxis(m.title, lo, hi, m.u)
+		for i, part := range parts {
+			n := panel{title: titled(titles[i], y.title), x: ownersAxis(s.owners()), y: y, lines: curves(part, m.metric, m.u)}
+			slices.SortStableFunc(n.lines, func(a, b line) int {
+				return -cmp.Compare(a.points[len(a.points)-1].y, b.points[len(b.points)-1].y)
+			})
+			p.panels = append(p.panels, n)
+		}
+	}
+	if len(p.panels) == 0 {
+		return p, "no run knows what it cost the server (an embedded server shares the process of the harness, and locks in memory have none)", nil
+	}
+	p.tall = max(p.tall, lineCount(p)*(rowHeight+0.5)-12)
+	how := "Points: medians; whiskers: least and greatest run."
+	if len(parts) == 1 {
+		how += " " + clientsNote(list)
+	}
+	gone := ""
+	if len(missing) > 0 {
+		gone = "Not told by this server: " + strings.Join(missing, ", ") + "."
+	}
+	var billed []series
+	for _, v := range list {
+		if v.groups[0].Server.Kind != "" {
+			billed = append(billed, v)
+		}
+	}
+	p.caption = s.caption(drawn(billed), hollow, how, gone, controlsNote(controls))
+	return p, "", nil
+}

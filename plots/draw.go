@@ -1,0 +1,140 @@
+// Package plots draws stored runs: pictures that each answer one question, as
+// SVG and PNG, and the numbers behind them as a table.
+//
+// It knows runs, not locks or servers: what stands in a picture follows from the
+// records alone, so a new variant needs no change here.
+package plots
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strconv"
+
+	"github.com/lockbench/lockbench/results"
+)
+
+// A Figure is one picture that was drawn, or could not be.
+type Figure struct {
+	Name     string   // of its files without extension: "throughput", "cost-valkey-9.1.2-binary"
+	Title    string   //
+	Question string   // the one question that it answers
+	Files    []string // paths of the SVG and the PNG; empty if Missing is set
+	Missing  string   // why the picture was left out; "" if it was drawn
+}
+
+// ErrEmpty is returned where there is nothing to draw.
+var ErrEmpty = errors.New("plots: no runs to draw")
+
+// Draw writes the pictures of runs into dir, which it makes if need be, and
+// SummaryFile beside them:
+//
+//	throughput           grants per second against contention
+//	latency              spectrum of the acquire latency at the most owners;
+//	latency-owners-N     and at each other number of them
+//	response             closed-loop pictures give way to this one for an open loop
+//	fairness, tradeoff   grants per owner and bypasses; throughput against jain-w
+//	cost                 what an acquisition costs the server
+//
+// Runs of different servers, machines or loads (but for the number of owners)
+// never share a picture: each such set has its own, with what tells it apart as
+// a suffix of the name. Locks in memory have no server and stand beside each.
+//
+// The same runs give the same bytes. A picture without data is listed with the
+// reason in Missing. Files appear whole or not at all. Draw returns ErrEmpty for
+// no runs, and an error for a histogram that cannot be read or a file that
+// cannot be written, with the figures finished until then.
+func Draw(runs []results.Run, dir string) ([]Figure, error) {
+	if len(runs) == 0 {
+		return nil, ErrEmpty
+	}
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return nil, fmt.Errorf("plots: %w", err)
+	}
+	groups := results.Groups(runs)
+	var figures []Figure
+	stale := drawnBefore(dir)
+	for _, s := range sets(groups) {
+		for _, picture := range pictures(&s) {
+			p, missing, err := picture()
+			if err != nil {
+				return figures, fmt.Errorf("plots: %w", err)
+			}
+			f := Figure{Name: p.name + s.suffix, Title: p.title, Question: p.question, Missing: missing}
+			if missing == "" {
+				f.Files, err = p.save(filepath.Join(dir, f.Name))
+				if err != nil {
+					return figures, fmt.Errorf("plots: %w", err)
+				}
+			}
+			figures = append(figures, f)
+		}
+	}
+	// What an earlier call drew and this one did not shows other runs.
+	for _, f := range figures {
+		for _, name := range f.Files {
+			delete(stale, filepath.Base(name))
+		}
+	}
+	for name := range stale {
+		if err := os.Remove(filepath.Join(dir, name)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return figures, fmt.Errorf("plots: %w", err)
+		}
+	}
+	err := write(filepath.Join(dir, SummaryFile), func(w io.Writer) error { return summary(w, groups, figures) })
+	if err != nil {
+		return figures, fmt.Errorf("plots: %w", err)
+	}
+	return figures, nil
+}
+
+// A picture makes one page, or says why it cannot.
+type picture func() (p *page, missing string, err error)
+
+// pictures lists what is drawn of s. The most contended load comes first.
+func pictures(s *set) []picture {
+	open := s.groups[0].Load.Rate > 0
+	var list []picture
+	spectrum := func(owners int) picture {
+		return func() (*page, string, error) {
+			p, missing, err := latency(s, owners, open)
+			if owners != most(s) {
+				p.name += "-owners-" + strconv.Itoa(owners)
+			}
+			return p, missing, err
+		}
+	}
+	if !open {
+		list = append(list, func() (*page, string, error) { return throughput(s) })
+	}
+	owners := s.owners()
+	list = append(list, spectrum(most(s)))
+	if !open {
+		list = append(list,
+			func() (*page, string, error) { return fairness(s) },
+			func() (*page, string, error) { return tradeoff(s) },
+			func() (*page, string, error) { return cost(s) })
+	}
+	for _, n := range owners[:len(owners)-1] {
+		list = append(list, spectrum(n))
+	}
+	return list
+}
+
+// drawnBefore is the set of the names of the pictures that an earlier Draw left
+// in dir, which its summary lists. Files that others put there are not in it.
+func drawnBefore(dir string) map[string]bool {
+	names := make(map[string]bool)
+	b, err := os.ReadFile(filepath.Join(dir, SummaryFile))
+	if err != nil {
+		return names // nothing was drawn here, or nothing that can be told
+	}
+	for _, m := range regexp.MustCompile(`(?m)^- \[.*\]\(([a-z0-9.-]+)\.svg\): `).FindAllStringSubmatch(string(b), -1) {
+		names[m[1]+".svg"], names[m[1]+".png"] = true, true
+	}
+	return names
+}

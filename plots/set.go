@@ -1,0 +1,369 @@
+package plots
+
+import (
+	"cmp"
+	"fmt"
+	"hash/fnv"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/lockbench/lockbench/results"
+)
+
+// A set is what may stand in one picture: the groups of one server on one
+// machine under one load, but for the number of owners. Locks in memory have no
+// server and stand beside every server that was measured under their load.
+type set struct {
+	suffix string // of file names: "" if there is only one set, else "-redis-7.0.15-binary"
+	groups []results.Group
+}
+
+// A dimension is one thing in which two sets may differ.
+type dimension struct {
+	of   func(g *results.Group) string // equal strings may share a picture
+	slug func(g *results.Group) string // the part of a file name that tells them apart
+	// lenient dimensions separate groups only where the picture would otherwise
+	// show two different points for one variant and number of owners: clients
+	// may grow with the owners along one line.
+	lenient bool
+	server  bool // locks in memory have none
+}
+
+func dimensions() []dimension {
+	text := func(of func(g *results.Group) string, prefix string) dimension {
+		return dimension{of: of, slug: func(g *results.Group) string { return prefix + of(g) }}
+	}
+	return []dimension{
+		{server: true,
+			of: func(g *results.Group) string {
+				s := g.Server
+				where := ""
+				if s.Source == "url" { // the user's servers differ by their address, ours do not
+					where = fmt.Sprint(s.Nodes)
+				}
+				return fmt.Sprintf("%q", []string{s.Kind, s.Product, s.Version, s.Source, s.Options, where})
+			},
+			slug: func(g *results.Group) string {
+				if g.Server.Kind == "" {
+					return "memory"
+				}
+				where := g.Server.Source
+				if where == "url" {
+					where = strings.Join(addresses(g.Server), "-")
+				}
+				return strings.Join([]string{product(g.Server), g.Server.Version, where}, "-")
+			}},
+		{of: func(g *results.Group) string {
+			e := g.Env
+			return fmt.Sprintf("%q %d %d %g", []string{e.OS, e.Arch, e.CPU}, e.Cores, e.GOMAXPROCS, e.CgroupCPUs)
+		},
+			slug: func(g *results.Group) string { return fmt.Sprintf("%s-%d-cores", g.Env.CPU, g.Env.Cores) }},
+		text(func(g *results.Group) string { return strconv.Itoa(g.Load.Keys) }, "keys-"),
+		text(func(g *results.Group) string { return fmt.Sprint(g.Load.Skew) }, "skew-"),
+		text(func(g *results.Group) string { return fmt.Sprint(g.Load.Shared) }, "shared-"),
+		text(func(g *results.Group) string { return strconv.Itoa(g.Load.Depth) }, "depth-"),
+		text(func(g *results.Group) string { return fmt.Sprint(g.Load.Try) }, "try-"),
+		text(func(g *results.Group) string { return strconv.Itoa(g.Load.Together) }, "together-"),
+		text(func(g *results.Group) string { return g.Load.Hold.String() }, "hold-"),
+		text(func(g *results.Group) string { return g.Load.HoldBy }, ""),
+		text(func(g *results.Group) string { return g.Load.Think.String() }, "think-"),
+		text(func(g *results.Group) string { return fmt.Sprint(g.Load.Rate) }, "rate-"),
+		text(func(g *results.Group) string { return g.Load.Wait.String() }, "wait-"),
+		text(func(g *results.Group) string { return fmt.Sprint(g.Load.Ops) }, "ops-"),
+		text(func(g *results.Group) string { return faults(g) }, "faults-"),
+		{lenient: true,
+			of:   func(g *results.Group) string { return strconv.Itoa(g.Load.Clients) },
+			slug: func(g *results.Group) string { return "clients-" + strconv.Itoa(g.Load.Clients) }},
+		{lenient: true,
+			of:   func(g *results.Group) string { return g.Load.For.String() + "+" + g.Load.Warmup.String() },
+			slug: func(g *results.Group) string { return "for-" + g.Load.For.String() }},
+		{lenient: true,
+			of: func(g *results.Group) string { return string(g.Runs[0].Config) },
+			slug: func(g *results.Group) string {
+				hash := fnv.New32a()
+				_, _ = hash.Write(g.Runs[0].Config) // it never fails
+				return fmt.Sprintf("config-%08x", hash.Sum32())
+			}},
+	}
+}
+
+func faults(g *results.Group) string {
+	var kinds []string
+	for _, f := range g.Runs[0].Faults {
+		kinds = append(kinds, f.Kind)
+	}
+	slices.Sort(kinds)
+	return strings.Join(kinds, "-")
+}
+
+// product names what answered, "redis" where it did not say.
+func product(s results.Server) string { return cmp.Or(s.Product, s.Kind) }
+
+// sets splits groups into what may be drawn together, in a fixed order. Nothing
+// is refused: where a file holds several servers, machines or loads, each gets
+// pictures of its own, told apart by the suffix.
+func sets(groups []results.Group) []set {
+	all := dimensions()
+	// Lenient dimensions join the key in turn, until no picture has two groups
+	// for one place.
+	var dims []dimension
+	for _, d := range all {
+		if !d.lenient {
+			dims = append(dims, d)
+		}
+	}
+	parts := split(groups, dims)
+	for _, d := range all {
+		if !d.lenient {
+			continue
+		}
+		if finer := split(groups, append(slices.Clone(dims), d)); crowded(finer) < crowded(parts) {
+			dims = append(dims, d)
+			parts = finer
+		}
+	}
+	suffixes(parts, dims)
+	return parts
+}
+
+// split collects the groups that agree in all dims. Groups without a server are
+// put beside every server that they agree with otherwise.
+func split(groups []results.Group, dims []dimension) []set {
+	const sep = "\x00"
+	key := func(g *results.Group, server bool) string {
+		var b strings.Builder
+		for _, d := range dims {
+			if d.server == server {
+				b.WriteString(d.of(g) + sep)
+			}
+		}
+		return b.String()
+	}
+	byKey := make(map[string][]results.Group)
+	served := make(map[string][]string) // load → keys of the sets with a server
+	for i := range groups {
+		g := &groups[i]
+		if g.Server.Kind == "" {
+			continue
+		}
+		load := key(g, false)
+		k := load + sep + key(g, true)
+		if byKey[k] == nil {
+			served[load] = append(served[load], k)
+		}
+		byKey[k] = append(byKey[k], *g)
+	}
+	for i := range groups {
+		g := &groups[i]
+		if g.Server.Kind != "" {
+			continue
+		}
+		load := key(g, false)
+		if served[load] == nil {
+			served[load] = []string{load}
+		}
+		for _, k := range served[load] {
+			byKey[k] = append(byKey[k], *g)
+		}
+	}
+	var list []set
+	for _, k := range slices.Sorted(maps.Keys(byKey)) {
+		list = append(list, set{groups: byKey[k]})
+	}
+	return list
+}
+
+// crowded counts the groups that another one of their set leaves no place for.
+func crowded(parts []set) int {
+	n := 0
+	for _, s := range parts {
+		type place struct {
+			name   string
+			owners int
+		}
+		seen := make(map[place]bool)
+		for _, g := range s.groups {
+			p := place{g.Name(), g.Load.Owners}
+			if seen[p] {
+				n++
+			}
+			seen[p] = true
+		}
+	}
+	return n
+}
+
+// lead is the group that speaks for the server of s: the first one that has one.
+func (s *set) lead() *results.Group {
+	for i := range s.groups {
+		if s.groups[i].Server.Kind != "" {
+			return &s.groups[i]
+		}
+	}
+	return &s.groups[0]
+}
+
+// suffixes names the sets by what tells them apart.
+func suffixes(parts []set, dims []dimension) {
+	if len(parts) < 2 {
+		return
+	}
+	used := make(map[string]int)
+	for _, d := range dims {
+		values := make(map[string]bool)
+		for i := range parts {
+			values[d.of(parts[i].lead())] = true
+		}
+		if len(values) < 2 {
+			continue
+		}
+		for i := range parts {
+			if s := slug(d.slug(parts[i].lead())); s != "" {
+				parts[i].suffix += "-" + s
+			}
+		}
+	}
+	for i := range parts {
+		used[parts[i].suffix]++
+		if n := used[parts[i].suffix]; n > 1 {
+			parts[i].suffix += "-" + strconv.Itoa(n)
+		}
+	}
+}
+
+// slug keeps letters, digits and dots of s, in lower case, with single dashes
+// between.
+func slug(s string) string {
+	words := strings.FieldsFunc(strings.ToLower(s), func(r rune) bool {
+		return (r < 'a' || r > 'z') && (r < '0' || r > '9') && r != '.'
+	})
+	return strings.Trim(strings.Join(words, "-"), ".")
+}
+
+// A series is one variant of a set: its groups by rising number of owners.
+type series struct {
+	name         string
+	algo, client string
+	groups       []*results.Group
+	look         look
+}
+
+// series lists the variants of s that are locks, by name, and the names of those
+// that are not: a variant that declares that it excludes nobody is a control of
+// the safety check, and the rate at which it grants what it does not protect
+// would only squeeze the locks together. Tables have it.
+func (s *set) series() (list []series, controls []string) {
+	byName := make(map[string]int)
+	for i := range s.groups {
+		g := &s.groups[i]
+		name := g.Name()
+		if slices.Contains(g.Runs[0].Unsafe, noExclusion) {
+			if !slices.Contains(controls, name) {
+				controls = append(controls, name)
+			}
+			continue
+		}
+		k, ok := byName[name]
+		if !ok {
+			k = len(list)
+			byName[name] = k
+			list = append(list, series{name: name, algo: g.Algo, client: g.Client, look: lookOf(g.Algo, g.Client)})
+		}
+		list[k].groups = append(list[k].groups, g)
+	}
+	for _, v := range list {
+		slices.SortStableFunc(v.groups, func(a, b *results.Group) int { return cmp.Compare(a.Load.Owners, b.Load.Owners) })
+	}
+	slices.SortFunc(list, func(a, b series) int { return cmp.Compare(a.name, b.name) })
+	for i := range list {
+		list[i].name, list[i].algo = short(list[i].name), short(list[i].algo)
+	}
+	// Where everything ran on one client, its name says nothing.
+	clients := make(map[string]bool)
+	for _, v := range list {
+		if v.client != "" {
+			clients[v.client] = true
+		}
+	}
+	if len(clients) == 1 {
+		for i := range list {
+			list[i].name = list[i].algo
+		}
+	}
+	slices.Sort(controls)
+	return list, controls
+}
+
+// short keeps a name from taking the room of the data.
+func short(name string) string {
+	const most = 32
+	if list := []rune(name); len(list) > most {
+		return string(list[:most-1]) + "…"
+	}
+	return name
+}
+
+// noExclusion is the hazard that a negative control declares, as it is stored.
+const noExclusion = "no-exclusion"
+
+// at returns the group of v with that many owners, or nil.
+func (v *series) at(owners int) *results.Group {
+	for _, g := range v.groups {
+		if g.Load.Owners == owners {
+			return g
+		}
+	}
+	return nil
+}
+
+// owners lists the measured numbers of owners, rising.
+func (s *set) owners() []int {
+	var list []int
+	for _, g := range s.groups {
+		list = append(list, g.Load.Owners)
+	}
+	slices.Sort(list)
+	return slices.Compact(list)
+}
+
+// clients lists the client libraries of list, the one with the plain look first.
+func clients(list []series) []string {
+	var names []string
+	for _, v := range list {
+		if v.client != "" && !slices.Contains(names, v.client) {
+			names = append(names, v.client)
+		}
+	}
+	slices.SortFunc(names, func(a, b string) int {
+		dotted := func(client string) int { return len(lookOf("", client).dash) }
+		return cmp.Or(cmp.Compare(dotted(a), dotted(b)), cmp.Compare(a, b))
+	})
+	return names
+}
+
+// tooMany is the number of lines up to which one panel stays readable.
+const tooMany = 14
+
+// facets splits list by client where it is too long for one panel: every panel
+// then has the lines of one client and those that have none. Otherwise it is one
+// facet without a title.
+func facets(list []series) (parts [][]series, titles []string) {
+	names := clients(list)
+	if len(list) <= tooMany || len(names) < 2 {
+		return [][]series{list}, []string{""}
+	}
+	for _, client := range names {
+		var part []series
+		for _, v := range list {
+			if v.client == "" || v.client == client {
+				v.name = v.algo
+				part = append(part, v)
+			}
+		}
+		parts = append(parts, part)
+		titles = append(titles, client)
+	}
+	return parts, titles
+}

@@ -1,0 +1,267 @@
+package plots
+
+import (
+	"cmp"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/lockbench/lockbench/results"
+)
+
+// SummaryFile is the name of the table that Draw writes beside the pictures.
+const SummaryFile = "summary.md"
+
+// A column is one number of a table.
+type column struct {
+	head   string
+	metric string
+	u      unit
+	short  bool // in the terminal's table too
+}
+
+func columns() []column {
+	return []column{
+		{"acq/s", results.AcqRate, count, true},
+		{"acquire p50", results.Acquire + "-p50-ns", nanos, true},
+		{"p99", results.Acquire + "-p99-ns", nanos, true},
+		{"p99.9", results.Acquire + "-p99.9-ns", nanos, false},
+		{"handoff p50", results.Handoff + "-p50-ns", nanos, false},
+		{"jain", results.Jain, fraction, false},
+		{"jain-w", results.JainW, fraction, true},
+		{"bypass max", results.Bypass + "-max", count, false},
+		{"cmds/acq", results.CmdsPerAcq, count, true},
+		{"srv-cpu/acq", results.SrvCPUPerAcq, nanos, true},
+	}
+}
+
+// fraction writes a number between 0 and 1.
+func fraction(v float64) string { return fmt.Sprintf("%.3f", v) }
+
+// forOpen swaps the columns of the acquire latency for those of the response,
+// which is what an open loop may quote.
+func forOpen(list []column) []column {
+	for i, c := range list {
+		list[i].metric = strings.Replace(c.metric, results.Acquire+"-", results.Response+"-", 1)
+		list[i].head = strings.Replace(c.head, "acquire", "response", 1)
+	}
+	return list
+}
+
+// tally adds up a count over all runs of g; ok tells whether any run has it.
+func tally(g *results.Group, metrics ...string) (sum float64, ok bool) {
+	for _, r := range g.Runs {
+		for _, m := range metrics {
+			v, has := r.Metrics[m]
+			sum += v
+			ok = ok || has
+		}
+	}
+	return sum, ok
+}
+
+func tallied(g *results.Group, metrics ...string) string {
+	sum, ok := tally(g, metrics...)
+	if !ok {
+		return "–"
+	}
+	return count(sum)
+}
+
+// ordered sorts the groups of s for reading: by load, then by name, the
+// yardstick first.
+func (s *set) ordered() []*results.Group {
+	list := make([]*results.Group, len(s.groups))
+	for i := range s.groups {
+		list[i] = &s.groups[i]
+	}
+	slices.SortStableFunc(list, func(a, b *results.Group) int {
+		rank := func(g *results.Group) int {
+			if g.Server.Kind == "" {
+				return 0
+			}
+			return 1
+		}
+		return cmp.Or(cmp.Compare(a.Load.Owners, b.Load.Owners), cmp.Compare(rank(a), rank(b)), cmp.Compare(a.Name(), b.Name()))
+	})
+	return list
+}
+
+// Summary writes the numbers behind the pictures of runs as Markdown: for each
+// server, machine and load one table with a row for every variant and number of
+// owners. It returns ErrEmpty for no runs.
+func Summary(w io.Writer, runs []results.Run) error {
+	if len(runs) == 0 {
+		return ErrEmpty
+	}
+	return summary(w, results.Groups(runs), nil)
+}
+
+func summary(w io.Writer, groups []results.Group, figures []Figure) error {
+	var b strings.Builder
+	b.WriteString("# Summary\n\n")
+	b.WriteString("Medians over the valid runs of each row; acq/s with its least and greatest run. Numbers in (parentheses) come from too few samples to state that percentile; – was not measured. " +
+		"jain and jain-w: 1 is even. cmds/acq is what clients sent, srv-cpu/acq the server's CPU time. Violations, losses and errors are sums over all runs.\n")
+	for _, s := range sets(groups) {
+		s.markdown(&b)
+	}
+	if len(figures) > 0 {
+		b.WriteString("\n## Pictures\n\n")
+		for _, f := range figures {
+			if f.Missing != "" {
+				fmt.Fprintf(&b, "- **%s**: left out: %s.\n", f.Name, f.Missing)
+				continue
+			}
+			fmt.Fprintf(&b, "- [%s](%s.svg): %s\n", f.Title, f.Name, f.Question)
+		}
+	}
+	_, err := io.WriteString(w, b.String())
+	return err
+}
+
+func (s *set) markdown(b *strings.Builder) {
+	lead := s.lead()
+	list := s.ordered()
+	if s.suffix == "" {
+		b.WriteString("\n## Runs\n\n")
+	} else {
+		fmt.Fprintf(b, "\n## %s\n\n", strings.TrimPrefix(s.suffix, "-"))
+	}
+	for _, line := range []remark{server(lead.Server), {text: "Host: " + host(lead.Env) + "."}, {text: "Load: " + load(list) + "."}, validity(list, "see the last column")} {
+		if line.loud {
+			line.text = "**" + line.text + "**"
+		}
+		fmt.Fprintf(b, "- %s\n", line.text)
+	}
+	cols := columns()
+	if lead.Load.Rate > 0 {
+		cols = forOpen(cols)
+	}
+	b.WriteString("\n| owners | variant |")
+	for _, c := range cols {
+		b.WriteString(" " + c.head + " |")
+	}
+	b.WriteString(" violations | lost | timeouts | errors | runs | valid |\n|---:|:---|")
+	b.WriteString(strings.Repeat("---:|", len(cols)+5) + ":---|\n")
+	var notes []string
+	for _, g := range list {
+		fmt.Fprintf(b, "| %d | %s |", g.Load.Owners, g.Name())
+		for _, c := range cols {
+			p := g.Points[c.metric]
+			cell := quoted(p, c.u)
+			if c.metric == results.AcqRate && p.N > 1 {
+				cell += " [" + c.u(p.Min) + " … " + c.u(p.Max) + "]"
+			}
+			b.WriteString(" " + cell + " |")
+		}
+		v := tallied(g, results.Violations)
+		if sum, _ := tally(g, results.Violations); sum > 0 {
+			v = "**" + v + "**"
+		}
+		fmt.Fprintf(b, " %s | %s | %s | %s | %d |", v, tallied(g, results.Lost), tallied(g, results.Timeouts), tallied(g, results.Errors), len(g.Runs))
+		b.WriteString(" " + believed(g, &notes) + " |\n")
+	}
+	if len(notes) > 0 {
+		b.WriteString("\nWhy runs are not valid:\n\n")
+		for i, n := range notes {
+			fmt.Fprintf(b, "%d. %s\n", i+1, n)
+		}
+	}
+}
+
+// believed says whether the runs of g are valid, with references to notes, to which
+// it adds.
+func believed(g *results.Group, notes *[]string) string {
+	if g.Invalid == 0 {
+		return "yes"
+	}
+	text := fmt.Sprintf("%d of %d not", g.Invalid, len(g.Runs))
+	if !g.Valid() {
+		text = "**no**"
+	}
+	var refs []string
+	for _, r := range g.Reasons {
+		i := slices.Index(*notes, r.Text)
+		if i < 0 {
+			i = len(*notes)
+			*notes = append(*notes, r.Text)
+		}
+		refs = append(refs, fmt.Sprint(i+1))
+	}
+	if len(refs) > 0 {
+		text += " (" + strings.Join(refs, ", ") + ")"
+	}
+	return text
+}
+
+// Table writes the numbers that matter most as plain text for a terminal, one
+// row for every variant and number of owners. It returns ErrEmpty for no runs.
+func Table(w io.Writer, runs []results.Run) error {
+	if len(runs) == 0 {
+		return ErrEmpty
+	}
+	for i, s := range sets(results.Groups(runs)) {
+		if i > 0 {
+			if _, err := fmt.Fprintln(w); err != nil {
+				return err
+			}
+		}
+		if err := s.text(w); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (s *set) text(w io.Writer) error {
+	lead := s.lead()
+	list := s.ordered()
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s\nLoad: %s; %s.\n", server(lead.Server).text, load(list), repeats(list))
+	cols := slices.DeleteFunc(columns(), func(c column) bool { return !c.short })
+	if lead.Load.Rate > 0 {
+		cols = forOpen(cols)
+	}
+	// Not text/tabwriter, which aligns all columns to one side.
+	rows := [][]string{{"owners", "variant"}}
+	for _, c := range cols {
+		rows[0] = append(rows[0], c.head)
+	}
+	rows[0] = append(rows[0], "violations", "errors")
+	var notes []string
+	for _, g := range list {
+		row := []string{fmt.Sprint(g.Load.Owners), g.Name()}
+		for _, c := range cols {
+			row = append(row, quoted(g.Points[c.metric], c.u))
+		}
+		row = append(row, tallied(g, results.Violations), tallied(g, results.Errors))
+		if note := believed(g, &notes); note != "yes" {
+			row = append(row, "valid: "+strings.ReplaceAll(note, "*", ""))
+		}
+		rows = append(rows, row)
+	}
+	widths := make([]int, len(rows[0]))
+	for _, row := range rows {
+		for i := range widths {
+			widths[i] = max(widths[i], utf8.RuneCountInString(row[i]))
+		}
+	}
+	for _, row := range rows {
+		for i := range widths {
+			pad := strings.Repeat(" ", widths[i]-utf8.RuneCountInString(row[i]))
+			if i == 1 { // the name
+				row[i] += pad
+			} else {
+				row[i] = pad + row[i]
+			}
+		}
+		b.WriteString(strings.Join(row, "  ") + "\n")
+	}
+	for i, n := range notes {
+		fmt.Fprintf(&b, "(%d) %s\n", i+1, n)
+	}
+	_, err := io.WriteString(w, strings.ReplaceAll(b.String(), space, " "))
+	return err
+}

@@ -1,0 +1,96 @@
+package plots
+
+import (
+	"bytes"
+	"fmt"
+	"html"
+	"image/color"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"gonum.org/v1/plot/vg/draw"
+	"gonum.org/v1/plot/vg/vgimg"
+	"gonum.org/v1/plot/vg/vgsvg"
+)
+
+// dpi makes a PNG 1500 pixels wide: sharp where a README shows it at half size.
+const dpi = 150
+
+// save writes path.svg and path.png and returns both names.
+func (p *page) save(path string) ([]string, error) {
+	s := p.layout()
+	var files []string
+	for _, format := range []struct {
+		ext    string
+		render func(io.Writer) error
+	}{{".svg", s.svg}, {".png", s.png}} {
+		name := path + format.ext
+		if err := write(name, format.render); err != nil {
+			return files, err
+		}
+		files = append(files, name)
+	}
+	return files, nil
+}
+
+func (s *sheet) png(w io.Writer) error {
+	c := vgimg.NewWith(vgimg.UseWH(pageWidth, s.height), vgimg.UseDPI(dpi), vgimg.UseBackgroundColor(color.White))
+	s.draw(draw.New(c))
+	_, err := vgimg.PngCanvas{Canvas: c}.WriteTo(w)
+	return err
+}
+
+// svg writes the picture as text that a screen reader can read and a search can
+// find. Fonts are not embedded, which would add 0.5 MB to each file: Arial and
+// Helvetica, of which every system has one, are as wide as Liberation Sans to a
+// unit, so nothing moves.
+func (s *sheet) svg(w io.Writer) error {
+	c := vgsvg.New(pageWidth, s.height)
+	s.draw(draw.New(c))
+	var b bytes.Buffer
+	if _, err := c.WriteTo(&b); err != nil {
+		return err
+	}
+	head := fmt.Sprintf("<title>%s</title>\n<desc>%s</desc>\n<g", html.EscapeString(s.title), html.EscapeString(s.page.question))
+	text := strings.Replace(b.String(), "<g", head, 1)
+	text = strings.ReplaceAll(text, "font-family:Liberation Sans;", "font-family:'Liberation Sans',Arial,Helvetica,sans-serif;")
+	_, err := io.WriteString(w, strings.Map(printable, text))
+	return err
+}
+
+// printable drops the characters that XML cannot hold, even escaped; a name in a
+// results file may have any.
+func printable(r rune) rune {
+	if r < ' ' && r != '\n' && r != '\t' || r == '\ufffe' || r == '\uffff' {
+		return -1
+	}
+	return r
+}
+
+// write makes the file name appear whole or not at all: it is written beside its
+// place, and renamed. An error names the file and removes what there is of it.
+func write(name string, render func(io.Writer) error) (err error) {
+	f, err := os.CreateTemp(filepath.Dir(name), "."+filepath.Base(name)+"-*")
+	if err != nil {
+		return fmt.Errorf("writing %s: %w", name, err)
+	}
+	defer func() {
+		if err != nil {
+			_ = f.Close()           // the first error is the one that counts
+			_ = os.Remove(f.Name()) //
+			err = fmt.Errorf("writing %s: %w", name, err)
+		}
+	}()
+	if err = render(f); err != nil {
+		return err
+	}
+	if err = f.Chmod(0o644); err != nil {
+		return err
+	}
+	if err = f.Close(); err != nil {
+		return err
+	}
+	return os.Rename(f.Name(), name)
+}
