@@ -1,0 +1,31 @@
+package main
+
+import "runtime/debug"
+
+// commit is set by the Makefile: -ldflags "-X main.commit=…".
+var commit string
+
+// revision is the commit of this module that the program was built from, with
+// "+dirty" if the tree was changed, or "" if nobody knows.
+func revision() string {
+	if commit != "" {
+		return commit
+	}
+	info, ok := debug.ReadBuildInfo()
+	if !ok {
+		return ""
+	}
+	var rev, dirty string
+	for _, s := range info.Settings {
+		switch {
+		case s.Key == "vcs.revision":
+			rev = s.Value
+		case s.Key == "vcs.modified" && s.Value == "true":
+			dirty = "+dirty"
+		}
+	}
+	if rev == "" {
+		return ""
+	}
+	return rev + dirty
+}

@@ -1,0 +1,245 @@
+package main
+
+import (
+	"errors"
+	"flag"
+	"fmt"
+	"path"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/lockbench/lockbench/harness"
+	"github.com/lockbench/lockbench/harness/fault"
+	"github.com/lockbench/lockbench/harness/server"
+	"github.com/lockbench/lockbench/impls/lock"
+	"github.com/lockbench/lockbench/results"
+)
+
+// A list is a flag with one or more values, separated by commas or given by
+// repeating the flag. The first use replaces the default.
+type list[T any] struct {
+	values *[]T
+	parse  func(string) (T, error)
+	given  bool
+}
+
+func (l *list[T]) Set(text string) error {
+	var all []T
+	for part := range strings.SplitSeq(text, ",") {
+		v, err := l.parse(strings.TrimSpace(part))
+		if err != nil {
+			return err
+		}
+		all = append(all, v)
+	}
+	if l.given {
+		all = slices.Concat(*l.values, all)
+	}
+	*l.values, l.given = all, true
+	return nil
+}
+
+// many tells flags that take several values from those that take one.
+func (*list[T]) many() {}
+
+func (l *list[T]) String() string {
+	if l == nil || l.values == nil { // the flag package asks a zero value
+		return ""
+	}
+	var parts []string
+	for _, v := range *l.values {
+		parts = append(parts, fmt.Sprint(v))
+	}
+	return strings.Join(parts, ",")
+}
+
+// A bounded is a flag with one value that has to pass a check.
+type bounded[T any] struct {
+	value *T
+	parse func(string) (T, error)
+}
+
+func (b bounded[T]) Set(text string) (err error) {
+	v, err := b.parse(text)
+	if err == nil {
+		*b.value = v
+	}
+	return err
+}
+
+func (b bounded[T]) String() string {
+	if b.value == nil {
+		return ""
+	}
+	return fmt.Sprint(*b.value)
+}
+
+// flags declares the flags of a grid on fs, with what is in g as defaults.
+func (g *grid) flags(fs *flag.FlagSet) {
+	fs.Var(&list[string]{values: &g.algos, parse: pattern}, "algo", "`patterns` of the algorithms to measure, such as redis-*,local-mutex; see lockbench list")
+	fs.Var(&list[string]{values: &g.clients, parse: pattern}, "client", "`patterns` of client libraries (default all)")
+	fs.Var(&list[int]{values: &g.owners, parse: whole(1, harness.MaxOwners)}, "owners", "`numbers` of concurrent acquirers; here and below a list makes a grid")
+	fs.Var(&list[int]{values: &g.lockers, parse: whole(1, harness.MaxOwners)}, "clients", "`numbers` of clients, each with connections of its own, that share the owners")
+	fs.Var(&list[int]{values: &g.keys, parse: whole(1, harness.MaxKeys)}, "keys", "`numbers` of keys")
+	fs.Var(&list[float64]{values: &g.skews, parse: positive}, "skew", "Zipf `exponents` of the choice among the keys, 0 for an even one")
+	fs.Var(&list[results.Dist]{values: &g.holds, parse: results.ParseDist}, "hold", "`times` inside the lock: 1ms, exp:1ms, lognormal:1ms:0.5")
+	fs.Var(&list[results.Dist]{values: &g.thinks, parse: results.ParseDist}, "think", "`times` between a release and the next acquire, as for -hold")
+	fs.Var(&list[float64]{values: &g.rates, parse: positive}, "rate", "open loop: `arrivals` a second; 0 is a closed loop")
+	fs.Var(&list[time.Duration]{values: &g.waits, parse: span}, "wait", "`bounds` of one acquire; 0s waits to the end")
+	fs.Var(&list[time.Duration]{values: &g.ttls, parse: lasting}, "ttl", "`lifetimes` of a lease that nobody renews")
+	fs.Var(&list[time.Duration]{values: &g.retries, parse: lasting}, "retry", "first `delays` of the polling variants")
+	fs.Var(&list[int]{values: &g.nodes, parse: whole(1, maxNodes)}, "nodes", "`numbers` of independent servers, for the variants that need several (default what each needs)")
+
+	fs.Var(&list[float64]{values: &g.shared, parse: share}, "shared", "`shares` of the acquires that are readers', from 0 to 1")
+	fs.Var(&list[int]{values: &g.depths, parse: whole(0, harness.MaxDepth)}, "depth", "`numbers` of re-entries inside each hold")
+	fs.Var(&list[int]{values: &g.togethers, parse: whole(1, harness.MaxTogether)}, "together", "`numbers` of keys taken at once as one lock")
+	fs.BoolVar(&g.try, "try", g.try, "try to acquire once and count refusals instead of waiting")
+
+	fs.BoolVar(&g.ownKeys, "own-keys", g.ownKeys, "give every owner a key of its own, as far as -keys goes, instead of a choice")
+	fs.Var(bounded[string]{&g.holdBy, holdMethod}, "hold-by", "`method` of timing a hold: sleep, nanosleep or spin (default by its length)")
+	fs.Var(bounded[time.Duration]{&g.warmup, span}, "warmup", "least `time` before measuring")
+	fs.Var(bounded[time.Duration]{&g.window, lasting}, "for", "measured `time` of each run (default 1s, unless -ops is given)")
+	fs.Var(bounded[int64]{&g.ops, grants}, "ops", "measure this `number` of grants instead of a time")
+	fs.Var(bounded[time.Duration]{&g.renew, span}, "renew", "`time` between renewals, for the variants that renew (default a third of -ttl)")
+	fs.Var(bounded[time.Duration]{&g.retryMax, span}, "retry-max", "longest `delay` of the polling variants (default "+lock.DefaultRetryMax.String()+")")
+	fs.Var(bounded[time.Duration]{&g.timeout, span}, "timeout", "`time` for one command to the server (default "+lock.DefaultTimeout.String()+")")
+	fs.Var(bounded[int]{&g.conns, whole(0, harness.MaxOwners)}, "conns", "most `connections` of one client (default one for each of its owners)")
+	fs.Var(&list[fault.Fault]{values: &g.faults, parse: fault.Parse}, "fault", "`faults` of every run, such as pause@2s+300ms (2 s after measuring began, for 300 ms)")
+
+	fs.Var(bounded[int]{&g.repeat, whole(1, 1000)}, "repeat", "`number` of interleaved repetitions of the whole grid")
+	fs.Var(bounded[uint64]{&g.seed, func(s string) (uint64, error) {
+		n, err := strconv.ParseUint(s, 10, 64)
+		if err != nil {
+			err = errors.New("want a whole number from 0")
+		}
+		return n, err
+	}}, "seed", "`number` that all random choices come from; the same seed replays the same plan")
+	fs.BoolVar(&g.yardstick, "yardstick", g.yardstick, "measure "+results.Yardstick+" beside every load; handoff-efficiency needs it")
+}
+
+// maxNodes bounds -nodes: each is a server process of its own.
+const maxNodes = 15
+
+func pattern(text string) (string, error) {
+	if _, err := path.Match(text, ""); err != nil || text == "" {
+		return "", errors.New("want names with * and ? and [a-z], separated by commas")
+	}
+	return text, nil
+}
+
+func whole(from, to int) func(string) (int, error) {
+	return func(text string) (int, error) {
+		n, err := strconv.Atoi(text)
+		if err != nil || n < from || n > to {
+			return 0, fmt.Errorf("want whole numbers from %d to %d, such as %d", from, to, max(from, 8))
+		}
+		return n, nil
+	}
+}
+
+// grants reads a number of operations.
+func grants(text string) (int64, error) {
+	n, err := strconv.ParseInt(text, 10, 64)
+	if err != nil || n < 1 {
+		return 0, errors.New("want a whole number from 1, such as 1000")
+	}
+	return n, nil
+}
+
+func positive(text string) (float64, error) {
+	x, err := strconv.ParseFloat(text, 64)
+	if err != nil || !(x >= 0 && x <= 1e9) {
+		return 0, errors.New("want numbers from 0, such as 0.99 or 500")
+	}
+	return x, nil
+}
+
+// share reads a part of 1.
+func share(text string) (float64, error) {
+	x, err := strconv.ParseFloat(text, 64)
+	if err != nil || !(x >= 0 && x <= 1) {
+		return 0, errors.New("want numbers from 0 to 1, such as 0.95")
+	}
+	return x, nil
+}
+
+// span reads a duration that may be 0.
+func span(text string) (time.Duration, error) {
+	if text == "0" {
+		return 0, nil
+	}
+	d, err := time.ParseDuration(text)
+	if err != nil || d < 0 {
+		return 0, errors.New("want a time with its unit, such as 500ms or 2s")
+	}
+	return d, nil
+}
+
+// lasting reads a duration above 0.
+func lasting(text string) (time.Duration, error) {
+	d, err := span(text)
+	if err == nil && d == 0 {
+		err = errors.New("want a time above 0, such as 500ms or 2s")
+	}
+	return d, err
+}
+
+func holdMethod(text string) (string, error) {
+	switch text {
+	case harness.HoldSleep, harness.HoldNanosleep, harness.HoldSpin:
+		return text, nil
+	}
+	return "", fmt.Errorf("want %s, %s or %s", harness.HoldSleep, harness.HoldNanosleep, harness.HoldSpin)
+}
+
+// sources are the flags that say where servers come from.
+type sources struct {
+	urls  []lock.Endpoint
+	from  server.Source
+	image string
+}
+
+func (s *sources) flags(fs *flag.FlagSet) {
+	s.urlFlag(fs)
+	fs.Var(bounded[server.Source]{&s.from, func(text string) (server.Source, error) {
+		switch from := server.Source(text); from {
+		case server.URL, server.Binary, server.Docker, server.Embedded:
+			return from, nil
+		}
+		return "", errors.New("want url, binary, docker or embedded")
+	}}, "server", "allow only this `source` of servers: url, binary, docker or embedded (default the first that works, or $LOCKBENCH_SERVER)")
+	fs.StringVar(&s.image, "image", "", "container `image` (default $LOCKBENCH_REDIS_IMAGE, or one of this module's or redis:8)")
+}
+
+// urlFlag declares the one flag of sources that lock has too.
+func (s *sources) urlFlag(fs *flag.FlagSet) {
+	fs.Var(&list[lock.Endpoint]{values: &s.urls, parse: func(text string) (lock.Endpoint, error) {
+		if text == "" {
+			return "", errors.New("want redis://[USER:PASSWORD@]HOST[:PORT][/DB]")
+		}
+		return lock.Endpoint(text), nil
+	}}, "redis", "`URL` of a server that runs already, redis:// or rediss://; several nodes by commas (default $LOCKBENCH_REDIS_URL)")
+}
+
+// options are the flags, each over its environment variable.
+func (s *sources) options() (server.Options, error) {
+	o, err := server.FromEnv()
+	if err != nil {
+		return o, misuse("%w", err)
+	}
+	if len(s.urls) > 0 {
+		if s.from != "" && s.from != server.URL {
+			return o, misuse("-redis names a server and -server %s wants another: give one of them", s.from)
+		}
+		o.URLs, o.Source = map[string][]lock.Endpoint{"redis": s.urls}, server.URL
+	}
+	if s.from != "" {
+		o.Source = s.from
+	}
+	if s.image != "" {
+		o.Image = s.image
+	}
+	return o, nil
+}

@@ -1,0 +1,104 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/lockbench/lockbench/impls"
+	"github.com/lockbench/lockbench/impls/lock"
+	"github.com/lockbench/lockbench/results"
+)
+
+// wholeGrid runs every variant on every client in one grid and returns what it stored.
+func wholeGrid(t *testing.T, args ...string) []results.Run {
+	t.Helper()
+	out := filepath.Join(t.TempDir(), "runs.jsonl")
+	o := lockbench(t, append([]string{"run", "-server", string(source(t)), "-warmup", "0", "-out", out}, args...)...)
+	if o.status != 0 {
+		t.Fatalf("%+v", o)
+	}
+	return stored(t, out)
+}
+
+func variantsByName() map[string]lock.Variant {
+	list := make(map[string]lock.Variant)
+	for _, v := range impls.All() {
+		list[v.Name()] = v
+	}
+	return list
+}
+
+// mayLack reports whether the server may have what v needs or not.
+func mayLack(v lock.Variant) bool {
+	return v.Needs.Feature != "" && !slices.Contains(strings.Fields(os.Getenv("LOCKBENCH_REQUIRE")), "valkey9")
+}
+
+func nameOf(r results.Run) string { return lock.Variant{Algo: r.Algo, Client: r.Client}.Name() }
+
+func TestEveryVariantRunsInOneGrid(t *testing.T) {
+	all := variantsByName()
+	runs := wholeGrid(t, "-owners", "1,6", "-clients", "1,2", "-keys", "2", "-hold", "200us", "-for", "100ms")
+	count := make(map[string]int)
+	for _, r := range runs {
+		count[nameOf(r)]++
+		if n := r.Metrics[results.Errors]; n != 0 {
+			t.Errorf("%s: %v errors: %v", r.Trial, n, r.Valid.Reasons)
+		}
+		if r.Metrics[results.AcqRate] == 0 {
+			t.Errorf("%s granted nothing", r.Trial)
+		}
+		if n := r.Metrics[results.Violations]; n != 0 && !all[nameOf(r)].Unsafe.Has(lock.NoExclusion) {
+			t.Errorf("%s: %v violations", r.Trial, n)
+		}
+	}
+	for name := range all {
+		if count[name] == 0 && mayLack(all[name]) {
+			t.Logf("NOT RUN: %s needs %s", name, all[name].Needs)
+			continue
+		}
+		if count[name] != 3 { // 1 and 6 owners of one client, 6 of two
+			t.Errorf("%s ran %d times, want 3", name, count[name])
+		}
+	}
+}
+
+// Twenty times 32 owners: no lock lets two in while nothing goes wrong, and the
+// negative control is caught every time.
+func TestSafetyOfTheWholeGrid(t *testing.T) {
+	if testing.Short() {
+		t.Skip("20 repeats of every variant take more than a minute")
+	}
+	t.Parallel()
+	const repeats = 20
+	all := variantsByName()
+	runs := wholeGrid(t, "-owners", "32", "-hold", "50us", "-for", "30ms", "-repeat", "20")
+	caught, count := 0, make(map[string]int)
+	for _, r := range runs {
+		count[nameOf(r)]++
+		n := r.Metrics[results.Violations]
+		switch {
+		case r.Metrics[results.Errors] != 0:
+			t.Errorf("%s, block %d: errors: %v", r.Trial, r.Block, r.Valid.Reasons)
+		case all[nameOf(r)].Unsafe.Has(lock.NoExclusion):
+			if n > 0 {
+				caught++
+			}
+		case n != 0:
+			t.Errorf("%s, block %d: %v violations", r.Trial, r.Block, n)
+		}
+	}
+	if caught != repeats {
+		t.Errorf("local-none was caught in %d of %d runs", caught, repeats)
+	}
+	for name := range all {
+		if count[name] == 0 && mayLack(all[name]) {
+			continue
+		}
+		if count[name] != repeats {
+			t.Errorf("%s ran %d times, want %d", name, count[name], repeats)
+		}
+	}
+}

@@ -1,0 +1,113 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"io"
+	"io/fs"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+const module = "github.com/lockbench/lockbench/"
+
+// floors is which of our packages each may import, besides itself in tests. A
+// package that is missing here has not been given its place yet.
+var floors = map[string][]string{
+	"impls/lock":          nil,
+	"results":             nil,
+	"harness/server":      {"impls/lock", "results"},
+	"harness/fault":       {"impls/lock", "harness/server", "results"},
+	"harness":             {"impls/lock", "results", "harness/server", "harness/fault"},
+	"harness/locktest":    {"impls/lock", "harness", "harness/fault"},
+	"impls/local":         {"impls/lock"},
+	"impls/redis":         {"impls/lock"},
+	"impls/redis/goredis": {"impls/lock", "impls/redis"},
+	"impls/redis/redigo":  {"impls/lock", "impls/redis"},
+	"impls":               {"impls/lock", "impls/local", "impls/redis", "impls/redis/goredis", "impls/redis/redigo"},
+	"plots":               {"results"},
+	"bench":               {"impls", "impls/lock", "results", "harness", "harness/server", "harness/fault", "plots"},
+}
+
+func TestFloors(t *testing.T) {
+	cmd := exec.CommandContext(t.Context(), "go", "list", "-json=ImportPath,Imports", "./...")
+	cmd.Dir = ".."
+	out, err := cmd.Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for d := json.NewDecoder(bytes.NewReader(out)); ; {
+		var p struct {
+			ImportPath string
+			Imports    []string
+		}
+		if err := d.Decode(&p); errors.Is(err, io.EOF) {
+			return
+		} else if err != nil {
+			t.Fatal(err)
+		}
+		name := strings.TrimPrefix(p.ImportPath, module)
+		allowed, known := floors[name]
+		if !known {
+			t.Errorf("package %s has no floor: give it one in the map above", name)
+		}
+		for _, i := range p.Imports {
+			if i, ours := strings.CutPrefix(i, module); ours && !slices.Contains(allowed, i) {
+				t.Errorf("%s may not import %s", name, i)
+			}
+		}
+	}
+}
+
+// Rules of the house that a compiler does not know.
+func TestHouseRules(t *testing.T) {
+	var (
+		// Commands that touch other people's keys.
+		dangerous = regexp.MustCompile(`(?i)^\s*(flushall|flushdb|swapdb|keys)(\s|$)`)
+		set       = token.NewFileSet()
+	)
+	err := filepath.WalkDir("..", func(path string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		if d.IsDir() && strings.HasPrefix(d.Name(), ".") && d.Name() != ".." {
+			return fs.SkipDir
+		}
+		if !strings.HasSuffix(path, ".go") {
+			return nil
+		}
+		f, err := parser.ParseFile(set, path, nil, parser.SkipObjectResolution)
+		if err != nil {
+			return err
+		}
+		ast.Inspect(f, func(n ast.Node) bool {
+			switch n := n.(type) {
+			case *ast.FuncDecl:
+				if n.Name.Name == "init" && n.Recv == nil {
+					t.Errorf("%s: init() hides what a program does at its start", set.Position(n.Pos()))
+				}
+			case *ast.BasicLit:
+				if s, err := strconv.Unquote(n.Value); n.Kind == token.STRING && err == nil && dangerous.MatchString(s) && s == strings.ToUpper(s) {
+					t.Errorf("%s: %q removes or lists what is not ours", set.Position(n.Pos()), s)
+				}
+			}
+			return true
+		})
+		if n := set.File(f.Pos()).LineCount(); n > 500 {
+			t.Errorf("%s has %d lines: is it one idea?", path, n)
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}

@@ -1,0 +1,237 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"os/exec"
+	"os/signal"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/lockbench/lockbench/impls"
+	"github.com/lockbench/lockbench/impls/lock"
+)
+
+// tokenVariable is where the command finds its fencing token.
+const tokenVariable = "LOCKBENCH_TOKEN"
+
+// giveBack bounds the release, which must happen even after Ctrl-C.
+const giveBack = 5 * time.Second
+
+func lockCommand() command {
+	return command{
+		name: "lock", args: "-key K [flags] [--] CMD [ARG…]",
+		does: "holds a key while a command runs, like flock(1) across machines",
+		more: `
+The key is used as it stands, so that other programs can take the same one. The
+server has to be one that the others see: -redis or LOCKBENCH_REDIS_URL names it,
+none is ever started. SIGINT and SIGTERM are passed on to CMD, which finds its
+fencing token in LOCKBENCH_TOKEN if the algorithm has one (redis-fenced).
+
+If the lease ends while CMD runs, CMD gets SIGTERM and, 5 s later, SIGKILL.
+redis-watchdog renews its lease; with one that nobody renews, such as
+redis-token, let -ttl exceed the longest time that CMD can take.
+
+exit status:
+  that of CMD, or 128 + N if signal N ended it
+  1    the lock could not be had: no server, wrong password, …
+  2    misuse
+  75   the wait ended empty
+  76   the lease was lost while CMD ran
+  126  CMD could not be started
+  127  CMD was not found`,
+		setup: func(fs *flag.FlagSet) func(context.Context, stdio) error {
+			var l locking
+			l.from.urlFlag(fs)
+			fs.StringVar(&l.algo, "algo", "redis-watchdog", "`name` of the algorithm; all that use the key must agree on it")
+			fs.StringVar(&l.client, "client", "", "`name` of the client library (default the first that has the algorithm)")
+			fs.StringVar(&l.key, "key", "", "the `key` to hold")
+			fs.Var(bounded[time.Duration]{&l.wait, span}, "wait", "longest `time` to wait for the key (default for ever)")
+			fs.Var(bounded[time.Duration]{&l.config.TTL, lasting}, "ttl", "`lifetime` of the lease if nobody renews it (default "+lock.DefaultTTL.String()+")")
+			fs.Var(bounded[time.Duration]{&l.config.Renew, span}, "renew", "`time` between renewals (default a third of -ttl)")
+			fs.Var(bounded[time.Duration]{&l.config.Retry.Delay, lasting}, "retry", "first `delay` of polling (default "+lock.DefaultRetryDelay.String()+")")
+			fs.Var(bounded[time.Duration]{&l.config.Retry.Max, span}, "retry-max", "longest `delay` of polling (default "+lock.DefaultRetryMax.String()+")")
+			fs.Var(bounded[time.Duration]{&l.config.Timeout, span}, "timeout", "`time` for one command to the server (default "+lock.DefaultTimeout.String()+")")
+			return func(ctx context.Context, std stdio) error {
+				l.command = fs.Args()
+				return l.do(ctx, std)
+			}
+		},
+	}
+}
+
+// A locking is one call of lock.
+type locking struct {
+	from         sources
+	algo, client string
+	key          string
+	wait         time.Duration // 0 is for ever
+	config       lock.Config
+	command      []string
+}
+
+func (l *locking) do(ctx context.Context, std stdio) error {
+	v, d, err := l.resolve()
+	if err != nil {
+		return err
+	}
+	// Before the key is taken: nobody has to wait for a misspelt command.
+	path, err := exec.LookPath(l.command[0])
+	switch {
+	case errors.Is(err, exec.ErrNotFound), errors.Is(err, os.ErrNotExist):
+		return exit{127, err}
+	case err != nil:
+		return exit{126, err}
+	}
+	// Signals are for the command once it runs, so its part needs to see which
+	// one came; ctx only tells that one came.
+	signals := make(chan os.Signal, 8)
+	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
+	defer signal.Stop(signals)
+
+	locker, err := v.Open(ctx, d, l.config)
+	if err != nil {
+		if ctx.Err() != nil {
+			return stopped(signals)
+		}
+		return err
+	}
+	defer func() { _ = locker.Close() }() // the lease has been given back by then
+	lease, err := l.acquire(ctx, locker)
+	if err != nil {
+		if ctx.Err() != nil {
+			return stopped(signals)
+		}
+		return err
+	}
+	// The command ends by the signals that reach it, not with ctx.
+	return l.hold(ctx, std, lease, exec.CommandContext(context.WithoutCancel(ctx), path, l.command[1:]...), signals)
+}
+
+// resolve finds the variant and the server, and says what is missing.
+func (l *locking) resolve() (lock.Variant, lock.Deployment, error) {
+	var v lock.Variant
+	var d lock.Deployment
+	all := impls.All()
+	i := slices.IndexFunc(all, func(v lock.Variant) bool {
+		return v.Algo == l.algo && (l.client == "" || v.Client == l.client)
+	})
+	switch {
+	case l.key == "":
+		return v, d, misuse("-key is missing: name the key to hold")
+	case len(l.command) == 0:
+		return v, d, misuse("the command is missing: write it after --")
+	case !slices.Contains(algosOf(all), l.algo):
+		return v, d, misuse("there is no algorithm %q%s; see lockbench list", l.algo, near(l.algo, algosOf(all)))
+	case i < 0:
+		return v, d, misuse("%s has no client %q; there are %s", l.algo, l.client, strings.Join(clientsOf(all), " and "))
+	}
+	v = all[i]
+	if v.Needs.Kind == "" {
+		return v, d, misuse("%s lives in the memory of one process and excludes nobody else: take one that needs a server", v.Name())
+	}
+	o, err := l.from.options()
+	if err != nil {
+		return v, d, err
+	}
+	d = lock.Deployment{Kind: v.Needs.Kind, Nodes: o.URLs[v.Needs.Kind]}
+	if need, have := max(v.Needs.Nodes, 1), len(d.Nodes); have == 0 {
+		return v, d, misuse("no server named: a lock needs one that the others see too, by -redis URL or LOCKBENCH_REDIS_URL")
+	} else if have != need {
+		return v, d, misuse("%s takes %d servers, %d are named", v.Name(), need, have)
+	}
+	return v, d, nil
+}
+
+func (l *locking) acquire(ctx context.Context, locker lock.Locker) (lock.Lease, error) {
+	if l.wait > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, l.wait)
+		defer cancel()
+	}
+	lease, err := locker.Acquire(ctx, l.key)
+	if errors.Is(err, lock.ErrHeld) || err != nil && errors.Is(ctx.Err(), context.DeadlineExceeded) && !errors.Is(err, lock.ErrUncertain) {
+		return nil, exit{exitTimeout, fmt.Errorf("key %q is held by another owner; gave up after %s", l.key, l.wait)}
+	}
+	return lease, err
+}
+
+// stopped is the error for a signal that came before the command was started.
+func stopped(signals <-chan os.Signal) error {
+	select {
+	case s := <-signals:
+		return exit{signalled(s), fmt.Errorf("%s before the key was held", s)}
+	case <-time.After(time.Second): // ctx ended by itself
+		return exit{exitInterrupted, errors.New("interrupted before the key was held")}
+	}
+}
+
+// hold runs cmd under lease and gives the lease back.
+func (l *locking) hold(ctx context.Context, std stdio, lease lock.Lease, cmd *exec.Cmd, signals <-chan os.Signal) error {
+	// From here on a signal ends the command and not us.
+	ctx = context.WithoutCancel(ctx)
+	guarded, stop := lock.Guard(ctx, lease)
+	defer stop()
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = std.in, std.out, std.err
+	cmd.Env = environment(lease)
+	watched := terminal(std.in)
+	c, err := start(cmd, !watched)
+	if err != nil {
+		stop()
+		return errors.Join(exit{126, err}, l.release(ctx, lease))
+	}
+	lost := false
+	for ended := false; !ended; {
+		select {
+		case <-c.ended:
+			ended = true
+		case s := <-signals:
+			// Ctrl-C on a terminal reaches the command without us.
+			if n, ok := s.(syscall.Signal); ok && (s != os.Interrupt || !watched) {
+				c.signal(n)
+			}
+		case <-guarded.Done():
+			lost = true
+			complain(std.err, "lockbench lock", fmt.Errorf("the lease on key %q is lost: ending the command", l.key))
+			c.end()
+			ended = true
+		}
+	}
+	stop() // before Release
+	err = l.release(ctx, lease)
+	switch {
+	case lost:
+		return exit{status: exitLost}
+	case errors.Is(err, lock.ErrLost):
+		return exit{exitLost, fmt.Errorf("the lease on key %q was lost while the command ran", l.key)}
+	case err != nil:
+		// The command did its work under the lock, so its status stands.
+		complain(std.err, "lockbench lock", fmt.Errorf("key %q could not be given back, it ends with its -ttl: %w", l.key, err))
+	}
+	if status := c.status(); status != 0 {
+		return exit{status: status}
+	}
+	return nil
+}
+
+func (l *locking) release(ctx context.Context, lease lock.Lease) error {
+	ctx, cancel := context.WithTimeout(ctx, giveBack)
+	defer cancel()
+	return lease.Release(ctx)
+}
+
+// environment is ours, with the token of this lease and no other: an outer
+// lockbench lock may have left one.
+func environment(lease lock.Lease) []string {
+	list := slices.DeleteFunc(os.Environ(), func(s string) bool { return strings.HasPrefix(s, tokenVariable+"=") })
+	if f, ok := lease.(lock.Fenced); ok {
+		list = append(list, tokenVariable+"="+strconv.FormatUint(f.Token(), 10))
+	}
+	return list
+}

@@ -1,0 +1,196 @@
+// Command lockbench measures distributed locks, draws what it measured, and
+// lends one of them to a shell command.
+//
+// The same grid of trials feeds `lockbench run` and `go test -bench`: see
+// plan.go.
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"regexp"
+	"strings"
+	"syscall"
+	"text/tabwriter"
+
+	"github.com/redis/go-redis/v9/logging"
+)
+
+// The exit statuses, of which 75 and 76 belong to lock, as do the command's own
+// status, 126 and 127 (it could not be started, it was not found), and 128 plus
+// the number of a signal.
+const (
+	exitFailure     = 1
+	exitMisuse      = 2
+	exitTimeout     = 75 // EX_TEMPFAIL of sysexits.h: try again later
+	exitLost        = 76
+	exitInterrupted = 130 // a run that was stopped by Ctrl-C or SIGTERM
+)
+
+func main() {
+	// go-redis would write remarks on its connections to stderr, which is for one
+	// clear line. Its switch is process-wide, so it belongs here.
+	logging.Disable()
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	status := run(ctx, os.Args[1:], os.Stdin, os.Stdout, os.Stderr)
+	stop()
+	os.Exit(status)
+}
+
+// stdio is where a subcommand reads and writes.
+type stdio struct {
+	in       io.Reader
+	out, err io.Writer
+}
+
+// An exit is an error that knows its exit status. Err is nil if everything has
+// been said already.
+type exit struct {
+	status int
+	err    error
+}
+
+func (e exit) Error() string {
+	if e.err == nil {
+		return fmt.Sprintf("exit status %d", e.status)
+	}
+	return e.err.Error()
+}
+
+func (e exit) Unwrap() error { return e.err }
+
+// misuse is the error for a call that makes no sense.
+func misuse(format string, args ...any) error {
+	return exit{exitMisuse, fmt.Errorf(format, args...)}
+}
+
+// A command is one subcommand.
+type command struct {
+	name string
+	args string // what follows the name, for the usage
+	does string // one line
+	more string // for -h alone, in paragraphs
+	// setup declares the flags on fs and returns what to do when they have been
+	// parsed; fs.Args() holds the rest of the line.
+	setup func(fs *flag.FlagSet) func(ctx context.Context, std stdio) error
+}
+
+func commands() []command {
+	return []command{listCommand(), serversCommand(), runCommand(), plotCommand(), lockCommand()}
+}
+
+// run carries out one call of the command and returns its exit status.
+func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) int {
+	std := stdio{stdin, stdout, stderr}
+	if len(args) == 0 {
+		usage(stderr)
+		return exitMisuse
+	}
+	name, args := args[0], args[1:]
+	if name == "help" || name == "-h" || name == "-help" || name == "--help" {
+		if len(args) == 0 {
+			usage(stdout)
+			return 0
+		}
+		name, args = args[0], []string{"-h"}
+	}
+	for _, c := range commands() {
+		if c.name == name {
+			return c.run(ctx, args, std)
+		}
+	}
+	complain(stderr, "lockbench", fmt.Errorf("there is no command %q; lockbench help lists them", name))
+	return exitMisuse
+}
+
+func (c command) run(ctx context.Context, args []string, std stdio) int {
+	fs := flag.NewFlagSet("lockbench "+c.name, flag.ContinueOnError)
+	fs.SetOutput(io.Discard) // it would print the whole usage with every error
+	do := c.setup(fs)
+	err := fs.Parse(args)
+	switch {
+	case errors.Is(err, flag.ErrHelp):
+		c.usage(std.out, fs)
+		return 0
+	case err != nil:
+		err = misuse("%w (%s -h explains)", err, fs.Name())
+	default:
+		err = do(ctx, std)
+	}
+	if err == nil {
+		return 0
+	}
+	var e exit
+	if !errors.As(err, &e) {
+		e = exit{exitFailure, err}
+	}
+	if e.err != nil {
+		complain(std.err, fs.Name(), err)
+	}
+	return e.status
+}
+
+// complain prints err as one line.
+func complain(w io.Writer, who string, err error) {
+	text := strings.ReplaceAll(strings.TrimSpace(err.Error()), "\n", "; ")
+	say(w, "%s: %s\n", who, withoutSecrets(text))
+}
+
+// say prints for a person. If nobody can read it, the work goes on.
+func say(w io.Writer, format string, args ...any) { _, _ = fmt.Fprintf(w, format, args...) }
+
+// table prints rows with their columns aligned.
+func table(w io.Writer, rows [][]string) error {
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	for _, row := range rows {
+		if _, err := io.WriteString(t, strings.Join(row, "\t")+"\n"); err != nil {
+			return err
+		}
+	}
+	return t.Flush()
+}
+
+// withoutSecrets hides the user part of every URL in text. Errors about servers
+// never hold one; this is for what was typed in the wrong place.
+func withoutSecrets(text string) string {
+	return regexp.MustCompile(`://[^\s"']*@`).ReplaceAllString(text, "://xxxxx@")
+}
+
+func usage(w io.Writer) {
+	say(w, "lockbench measures distributed locks.\n\n")
+	for _, c := range commands() {
+		say(w, "  lockbench %-8s %s\n", c.name, c.does)
+	}
+	say(w, "\nlockbench COMMAND -h explains one of them.\n")
+}
+
+// usage prints all about c, with the flags in the order of their names.
+func (c command) usage(w io.Writer, fs *flag.FlagSet) {
+	say(w, "usage: %s\n\n%s\n", strings.TrimSpace(fs.Name()+" "+c.args), c.does)
+	if c.more != "" {
+		say(w, "\n%s\n", strings.TrimSpace(c.more))
+	}
+	say(w, "\nflags:\n")
+	fs.VisitAll(func(f *flag.Flag) {
+		value, text := flag.UnquoteUsage(f)
+		standard := ""
+		if f.DefValue != "" && f.DefValue != "false" && f.DefValue != "0s" && f.DefValue != "0" {
+			standard = " (default " + f.DefValue + ")"
+		}
+		say(w, "  %s\n        %s%s\n", strings.TrimSpace("-"+f.Name+" "+value), text, standard)
+	})
+}
+
+// noArguments refuses what follows the flags. It does not repeat it: it may be
+// a URL with a password whose flag was forgotten.
+func noArguments(fs *flag.FlagSet) error {
+	if n := fs.NArg(); n > 0 {
+		return misuse("%d words too many after the flags (%s -h explains)", n, fs.Name())
+	}
+	return nil
+}

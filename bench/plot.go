@@ -1,0 +1,77 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"strings"
+
+	"github.com/lockbench/lockbench/plots"
+	"github.com/lockbench/lockbench/results"
+)
+
+func plotCommand() command {
+	return command{
+		name: "plot", args: "[-in F.jsonl…] [-out DIR] [F.jsonl…]",
+		does: "draws stored runs as SVG and PNG, with a summary of the numbers",
+		more: `
+A line that is no run is reported with its file and number and passed over; what
+remains is drawn, and the exit status is 1.`,
+		setup: func(fs *flag.FlagSet) func(context.Context, stdio) error {
+			var in []string
+			fs.Var(&list[string]{values: &in, parse: func(text string) (string, error) {
+				if text == "" {
+					return "", errors.New("want the name of a results file")
+				}
+				return text, nil
+			}}, "in", "results `files` of run; also the words after the flags")
+			dir := fs.String("out", ".", "`directory` of the pictures and of "+plots.SummaryFile+"; made if need be")
+			return func(_ context.Context, std stdio) error {
+				return drawFiles(std, append(in, fs.Args()...), *dir)
+			}
+		},
+	}
+}
+
+func drawFiles(std stdio, files []string, dir string) error {
+	if len(files) == 0 {
+		return misuse("no results file given: name what run -out has written")
+	}
+	runs, bad := results.ReadFiles(files...)
+	for _, err := range bad {
+		complain(std.err, "lockbench plot", err)
+	}
+	if len(runs) == 0 {
+		if len(bad) > 0 {
+			return exit{status: exitFailure}
+		}
+		return fmt.Errorf("there are no runs in %s", strings.Join(files, " "))
+	}
+	figures, err := plots.Draw(runs, dir)
+	for _, f := range figures {
+		if f.Missing != "" {
+			say(std.out, "%s: left out: %s\n", f.Name, f.Missing)
+			continue
+		}
+		say(std.out, "%s: %s\n", f.Title, strings.Join(f.Files, " "))
+	}
+	if err != nil {
+		return err
+	}
+	say(std.out, "%d runs, %d pictures and %s in %s\n", len(runs), drawn(figures), plots.SummaryFile, dir)
+	if len(bad) > 0 {
+		return exit{status: exitFailure}
+	}
+	return nil
+}
+
+func drawn(figures []plots.Figure) int {
+	n := 0
+	for _, f := range figures {
+		if f.Missing == "" {
+			n++
+		}
+	}
+	return n
+}

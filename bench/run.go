@@ -1,0 +1,401 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/lockbench/lockbench/harness"
+	"github.com/lockbench/lockbench/harness/server"
+	"github.com/lockbench/lockbench/impls"
+	"github.com/lockbench/lockbench/impls/lock"
+	"github.com/lockbench/lockbench/plots"
+	"github.com/lockbench/lockbench/results"
+)
+
+func runCommand() command {
+	return command{
+		name: "run", args: "[flags]",
+		does: "measures locks under load",
+		more: `
+Without flags every variant is measured on every client with 1, 8 and 32 owners
+of one key that is held for 1 ms. Lists make a grid of all combinations. -repeat
+interleaves: each block runs the grid once, every second one backwards, and the
+yardstick local-mutex runs first in each block for every load.
+
+Runs are appended to the file of -out as they finish, one line of JSON each;
+without -out nothing is stored. Ctrl-C keeps what is finished; the exit status
+is then 130. It is 1 if anything could not be measured, and 0 even if runs are
+not valid: the table says which, and why.
+
+A scenario file holds the flags from algo to yardstick as YAML, lists as lists,
+strictly; what is also given on the command line is taken from there:
+
+  algo: [redis-token, redis-watchdog]
+  owners: [1, 8, 32]
+  hold: exp:1ms
+  for: 5s`,
+		setup: func(fs *flag.FlagSet) func(context.Context, stdio) error {
+			j := &job{grid: defaultGrid()}
+			j.grid.flags(fs)
+			j.from.flags(fs)
+			fs.StringVar(&j.out, "out", "", "append the runs to this results `file`")
+			fs.Var(bounded[string]{&j.format, func(text string) (string, error) {
+				switch text {
+				case "text", "json", "benchfmt":
+					return text, nil
+				}
+				return "", errors.New("want text, json or benchfmt")
+			}}, "format", "`form` of what is printed: text, json (the stored lines) or benchfmt (for benchstat) (default text)")
+			fs.BoolVar(&j.print, "print", false, "print the trials in the order of their running and stop")
+			fs.StringVar(&j.file, "scenario", "", "read what to measure from this YAML `file`")
+			fs.StringVar(&j.profile, "profile", "", "measure a `profile` that comes with the program: quick (what make plots measures)")
+			return func(ctx context.Context, std stdio) error {
+				if err := noArguments(fs); err != nil {
+					return err
+				}
+				given := make(map[string]bool)
+				fs.Visit(func(f *flag.Flag) { given[f.Name] = true })
+				return j.do(ctx, std, given)
+			}
+		},
+	}
+}
+
+// A job is one call of run.
+type job struct {
+	grid          grid
+	from          sources
+	out, format   string
+	print         bool
+	file, profile string
+}
+
+func (j *job) do(ctx context.Context, std stdio, given map[string]bool) error {
+	if err := j.resolve(given); err != nil {
+		return err
+	}
+	options, err := j.from.options()
+	if err != nil {
+		return err
+	}
+	trials, skipped, err := j.grid.plan(impls.All())
+	if err != nil {
+		return err
+	}
+	if skipped > 0 {
+		say(std.err, "lockbench run: %d loads with fewer owners than clients are left out\n", skipped)
+	}
+	if out := j.grid.incapable(impls.All()); len(out) > 0 {
+		say(std.err, "lockbench run: left out where the load asks for more than they can: %s\n", strings.Join(out, ", "))
+	}
+	if j.print {
+		return printTrials(std.out, trials, j.format == "json")
+	}
+	// Before anything is started: a file that cannot be written is noticed now.
+	var file *results.Writer
+	if j.out != "" {
+		if file, err = results.Append(j.out); err != nil {
+			return err
+		}
+		defer func() { _ = file.Close() }() // every run was synced when it was written
+	}
+	b := bank{options: options, session: harness.NewID(), rigs: make(map[lock.Needs]*harness.Rig)}
+	defer func() {
+		if err := b.close(); err != nil {
+			complain(std.err, "lockbench run", err)
+		}
+	}()
+	if trials, err = j.start(ctx, std, &b, trials); err != nil {
+		return err
+	}
+	done, err := j.measure(ctx, std, &b, trials, file)
+	if shown := j.show(std, &b, done); err == nil {
+		err = shown
+	}
+	return err
+}
+
+// resolve puts the scenario or profile into the grid.
+func (j *job) resolve(given map[string]bool) error {
+	switch {
+	case j.file != "" && j.profile != "":
+		return misuse("-scenario and -profile both say what to measure: give one of them")
+	case j.file != "":
+		text, err := readScenario(j.file)
+		if err != nil {
+			return err
+		}
+		return j.grid.scenario(j.file, text, given)
+	case j.profile != "":
+		text, err := profile(j.profile)
+		if err != nil {
+			return err
+		}
+		return j.grid.scenario(j.profile, text, given)
+	}
+	return nil
+}
+
+// A bank holds a rig for each distinct need of the trials of one command.
+type bank struct {
+	options server.Options
+	session string
+	rigs    map[lock.Needs]*harness.Rig
+	order   []*server.Server // those that were started, for the report
+}
+
+// rig returns the rig for n and starts its server if that is the first call. It
+// wraps server.ErrMissing if there is none to start.
+func (b *bank) rig(ctx context.Context, n lock.Needs) (*harness.Rig, error) {
+	if r := b.rigs[n]; r != nil {
+		return r, nil
+	}
+	r := &harness.Rig{Session: b.session, Commit: revision()}
+	if n.Kind != "" {
+		s, err := server.Start(ctx, n, b.options)
+		if err != nil {
+			return nil, err
+		}
+		r.Server = s
+		b.order = append(b.order, s)
+	}
+	b.rigs[n] = r
+	return r, nil
+}
+
+func (b *bank) close() error {
+	var errs []error
+	for _, s := range b.order {
+		errs = append(errs, s.Close())
+	}
+	return errors.Join(errs...)
+}
+
+// describe is one line for each server: "redis 7.0.15 (binary) at 127.0.0.1:6379".
+func (b *bank) describe() []string {
+	var list []string
+	for _, s := range b.order {
+		var at []string
+		for _, n := range s.Deployment.Nodes {
+			at = append(at, n.String())
+		}
+		list = append(list, fmt.Sprintf("server: %s %s (%s) at %s", s.Product, s.Version, s.Source, strings.Join(at, " ")))
+	}
+	return list
+}
+
+// start starts the servers that trials need and returns the trials that can
+// run. What has no server is named, and what would provide it.
+func (j *job) start(ctx context.Context, std stdio, b *bank, trials []harness.Trial) ([]harness.Trial, error) {
+	missing := make(map[lock.Needs]bool)
+	for _, t := range trials {
+		n := t.Variant.Needs
+		if missing[n] {
+			continue
+		}
+		_, err := b.rig(ctx, n)
+		switch {
+		case ctx.Err() != nil:
+			return nil, exit{exitInterrupted, errors.New("interrupted before the first trial")}
+		case errors.Is(err, server.ErrMissing):
+			missing[n] = true
+			complain(std.err, "lockbench run", fmt.Errorf("left out %s: %w", unserved(trials, n), err))
+		case err != nil:
+			return nil, err
+		}
+	}
+	for _, line := range b.describe() {
+		say(std.err, "%s\n", line)
+	}
+	left := slices.DeleteFunc(slices.Clone(trials), func(t harness.Trial) bool { return missing[t.Variant.Needs] })
+	// A yardstick that nobody asked for is nothing to measure by itself.
+	chosen, err := choose(impls.All(), j.grid.algos, j.grid.clients)
+	if err != nil {
+		return nil, err
+	}
+	wanted := func(t harness.Trial) bool {
+		return slices.ContainsFunc(chosen, func(v lock.Variant) bool { return v.Name() == t.Variant.Name() })
+	}
+	if !slices.ContainsFunc(left, wanted) {
+		return nil, errors.New("nothing is left to run")
+	}
+	return left, nil
+}
+
+// unserved names the variants of trials that need n.
+func unserved(trials []harness.Trial, n lock.Needs) string {
+	var names []string
+	for _, t := range trials {
+		if name := t.Variant.Name(); t.Variant.Needs == n && !slices.Contains(names, name) {
+			names = append(names, name)
+		}
+	}
+	if len(names) > 3 {
+		return fmt.Sprintf("%s and %d more variants", names[0], len(names)-1)
+	}
+	return strings.Join(names, ", ")
+}
+
+// measure runs the trials in order and stores each as it ends. It returns what
+// is finished, and the error that ended it early or says what failed.
+func (j *job) measure(ctx context.Context, std stdio, b *bank, trials []harness.Trial, file *results.Writer) ([]results.Run, error) {
+	var done, bounds []results.Run
+	var failed int
+	var first error
+	p := newProgress(std.err, len(trials))
+	defer p.clear()
+	for _, t := range trials {
+		p.begin(t)
+		rig, err := b.rig(ctx, t.Variant.Needs)
+		var run results.Run
+		if err == nil {
+			run, err = rig.Run(ctx, t)
+		}
+		if err != nil && ctx.Err() != nil {
+			return done, exit{exitInterrupted, j.interrupted(len(done), len(trials))}
+		}
+		if err != nil {
+			failed++
+			if first == nil {
+				first = fmt.Errorf("%s: %w", short(t), err)
+			}
+			p.end(t, "failed: "+withoutSecrets(err.Error()))
+			continue
+		}
+		if run.Algo == results.Yardstick {
+			bounds = append(bounds, run)
+		}
+		related := results.Relate(append(slices.Clip(bounds), run))
+		run = related[len(related)-1]
+		if file != nil {
+			if err := file.Write(&run); err != nil {
+				return done, err
+			}
+		}
+		done = append(done, run)
+		if j.format == "json" {
+			line, err := json.Marshal(run)
+			if err == nil {
+				_, err = fmt.Fprintf(std.out, "%s\n", line)
+			}
+			if err != nil {
+				return done, err
+			}
+		}
+		p.end(t, gist(&run))
+	}
+	if failed > 0 {
+		return done, fmt.Errorf("%d of %d trials could not be measured, the first: %w", failed, len(trials), first)
+	}
+	return done, nil
+}
+
+// related is run with what it gains beside the yardsticks that ran before it.
+func related(bounds []results.Run, run results.Run) results.Run {
+	return results.Relate(append(slices.Clip(bounds), run))[len(bounds)]
+}
+
+func (j *job) interrupted(done, of int) error {
+	if j.out == "" {
+		return fmt.Errorf("interrupted: %d of %d trials are finished, and nothing is stored without -out", done, of)
+	}
+	return fmt.Errorf("interrupted: %d of %d trials are in %s", done, of, j.out)
+}
+
+// show prints what was measured. Where stdout is for a program, the notes for
+// people go to stderr.
+func (j *job) show(std stdio, b *bank, done []results.Run) error {
+	notes := std.err
+	if len(done) > 0 {
+		switch j.format {
+		case "benchfmt":
+			if err := results.WriteBenchfmt(std.out, done); err != nil {
+				return err
+			}
+		case "json":
+		default:
+			notes = std.out
+			if err := plots.Table(std.out, done); err != nil {
+				return err
+			}
+			for _, line := range b.describe() {
+				say(notes, "%s\n", line)
+			}
+		}
+	}
+	if j.out != "" && len(done) > 0 {
+		say(notes, "stored: %d runs in %s\n", len(done), j.out)
+	}
+	return nil
+}
+
+// planned is a trial as -print -format json writes it.
+type planned struct {
+	Block  int          `json:"block"`
+	Trial  string       `json:"trial"`
+	Algo   string       `json:"algo"`
+	Client string       `json:"client"`
+	Needs  lock.Needs   `json:"needs"`
+	Load   results.Load `json:"load"`
+	Config lock.Config  `json:"config"`
+	Faults []string     `json:"faults"`
+	Seed   uint64       `json:"seed,string"`
+}
+
+func printTrials(w io.Writer, trials []harness.Trial, asJSON bool) error {
+	if asJSON {
+		e := json.NewEncoder(w)
+		for _, t := range trials {
+			faults := []string{}
+			for _, f := range t.Faults {
+				faults = append(faults, f.String())
+			}
+			if err := e.Encode(planned{t.Block, t.Name(), t.Variant.Algo, t.Variant.Client, t.Variant.Needs,
+				t.Load, t.Config.Filled(), faults, t.Seed}); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	rows := [][]string{{"BLOCK", "TRIAL", "WARM-UP", "WINDOW", "SEED", "NEEDS", "ALSO"}}
+	var least time.Duration
+	for _, t := range trials {
+		window := t.Load.For.String()
+		if t.Load.Ops > 0 {
+			window = fmt.Sprintf("%d grants", t.Load.Ops)
+		}
+		least += t.Load.Warmup + t.Load.For
+		rows = append(rows, []string{strconv.Itoa(t.Block + 1), t.Name(), t.Load.Warmup.String(), window,
+			strconv.FormatUint(t.Seed, 10), t.Variant.Needs.String(), or(also(t), "–")})
+	}
+	if err := table(w, rows); err != nil {
+		return err
+	}
+	_, err := fmt.Fprintf(w, "%d trials, at least %s\n", len(trials), least)
+	return err
+}
+
+// also lists the settings of t that its name leaves out.
+func also(t harness.Trial) string {
+	var parts []string
+	add := func(name string, value any, zero bool) {
+		if !zero {
+			parts = append(parts, fmt.Sprintf("%s=%v", name, value))
+		}
+	}
+	c := t.Config
+	add("hold-by", t.Load.HoldBy, t.Load.HoldBy == "")
+	add("renew", c.Renew, c.Renew == 0)
+	add("retry-max", c.Retry.Max, c.Retry.Max == 0)
+	add("timeout", c.Timeout, c.Timeout == 0)
+	add("conns", c.Conns, c.Conns == 0)
+	return strings.Join(parts, " ")
+}

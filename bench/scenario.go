@@ -1,0 +1,102 @@
+package main
+
+import (
+	_ "embed"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+
+	yaml "go.yaml.in/yaml/v4"
+)
+
+// quickProfile is the scenario of -profile quick, which `make plots` measures.
+//
+//go:embed quick.yaml
+var quickProfile []byte
+
+func profile(name string) ([]byte, error) {
+	if name != "quick" {
+		return nil, misuse("there is no profile %q, only quick", name)
+	}
+	return quickProfile, nil
+}
+
+func readScenario(name string) ([]byte, error) {
+	text, err := os.ReadFile(name)
+	if err != nil {
+		return nil, misuse("scenario: %w", err)
+	}
+	return text, nil
+}
+
+// scenario sets the flags of a grid from YAML: one mapping from the names of
+// flags to a value or a list of values, each as it would stand behind the flag.
+// Flags that were given on the command line keep their values, but what the
+// scenario says of them is checked too. Errors begin with "name:line:".
+func (g *grid) scenario(name string, text []byte, given map[string]bool) error {
+	var doc yaml.Node
+	if err := yaml.Load(text, &doc); err != nil {
+		return badYAML(name, err)
+	}
+	bad := func(n *yaml.Node, format string, args ...any) error {
+		return misuse("%s:%d: %w", name, n.Line, fmt.Errorf(format, args...))
+	}
+	if len(doc.Content) != 1 || doc.Content[0].Kind != yaml.MappingNode {
+		return misuse("%s:1: a scenario is a list of settings such as owners: [1, 8]", name)
+	}
+	into := flag.NewFlagSet("", flag.ContinueOnError)
+	g.flags(into)
+	aside := flag.NewFlagSet("", flag.ContinueOnError)
+	new(grid).flags(aside)
+	seen := make(map[string]bool)
+	pairs := doc.Content[0].Content
+	for i := 0; i+1 < len(pairs); i += 2 {
+		key, value := pairs[i], pairs[i+1]
+		switch {
+		case into.Lookup(key.Value) == nil:
+			return bad(key, "there is no setting %q; the settings are the flags of lockbench run -h that choose what to measure", key.Value)
+		case seen[key.Value]:
+			return bad(key, "%s is set twice", key.Value)
+		}
+		seen[key.Value] = true
+		target := into
+		if given[key.Value] {
+			target = aside
+		}
+		values := []*yaml.Node{value}
+		if value.Kind == yaml.SequenceNode {
+			values = value.Content
+		}
+		if len(values) == 0 {
+			return bad(value, "%s has no value", key.Value)
+		}
+		if _, many := into.Lookup(key.Value).Value.(interface{ many() }); !many && len(values) > 1 {
+			return bad(value, "%s takes one value, not a list", key.Value)
+		}
+		for _, v := range values {
+			if v.Kind != yaml.ScalarNode || v.Tag == "!!null" {
+				return bad(v, "%s: want a value or a list of values", key.Value)
+			}
+			if err := target.Set(key.Value, v.Value); err != nil {
+				return bad(v, "%s: %q: %w", key.Value, v.Value, err)
+			}
+		}
+	}
+	return nil
+}
+
+// badYAML says where the text stops being YAML.
+func badYAML(name string, err error) error {
+	var at *yaml.LoadError
+	if !errors.As(err, &at) {
+		return misuse("%s: %w", name, err)
+	}
+	// The construct that was begun and not ended says more than the place where
+	// that was noticed.
+	line := at.ContextMark.Line
+	if line == 0 {
+		line = max(at.Mark.Line, 1)
+	}
+	return misuse("%s:%d: not YAML: %s", name, line, at.Message)
+}

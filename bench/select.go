@@ -1,0 +1,128 @@
+package main
+
+import (
+	"path"
+	"slices"
+	"strings"
+
+	"github.com/lockbench/lockbench/impls/lock"
+)
+
+// choose returns the variants that match an algo and a client pattern, in their
+// own order. Patterns are those of path.Match. An algo pattern with a slash is
+// compared with "algo/client", one without with the algo alone. A client
+// pattern lets through the variants that have only one client and hence no name
+// for it; no client patterns let everything through.
+//
+// A pattern that matches nothing is an error, so that a misspelt one is not
+// taken for a lock that was measured.
+func choose(all []lock.Variant, algos, clients []string) ([]lock.Variant, error) {
+	matched := make(map[string]bool) // pattern → it matched something
+	hit := func(pattern, name string) (bool, error) {
+		ok, err := path.Match(pattern, name)
+		if err != nil {
+			return false, misuse("%q is no pattern: want names with * and ? and [a-z]", pattern)
+		}
+		matched[pattern] = matched[pattern] || ok
+		return ok, nil
+	}
+	var list []lock.Variant
+	for _, v := range all {
+		wanted, served := false, len(clients) == 0 || v.Client == ""
+		for _, p := range algos {
+			name := v.Algo
+			if strings.Contains(p, "/") {
+				name = v.Name()
+			}
+			ok, err := hit(p, name)
+			if err != nil {
+				return nil, err
+			}
+			wanted = wanted || ok
+		}
+		for _, p := range clients {
+			ok, err := hit(p, v.Client)
+			if err != nil {
+				return nil, err
+			}
+			served = served || ok
+		}
+		if wanted && served {
+			list = append(list, v)
+		}
+	}
+	for _, p := range algos {
+		if !matched[p] {
+			return nil, misuse("no variant matches %q%s; see lockbench list", p, near(p, algosOf(all)))
+		}
+	}
+	for _, p := range clients {
+		if !matched[p] {
+			return nil, misuse("no client matches %q; there are %s", p, strings.Join(clientsOf(all), " and "))
+		}
+	}
+	if len(list) == 0 {
+		return nil, misuse("no variant matches both %q and client %q; see lockbench list",
+			strings.Join(algos, ","), strings.Join(clients, ","))
+	}
+	return list, nil
+}
+
+func algosOf(all []lock.Variant) []string {
+	var names []string
+	for _, v := range all {
+		if !slices.Contains(names, v.Algo) {
+			names = append(names, v.Algo)
+		}
+	}
+	return names
+}
+
+func clientsOf(all []lock.Variant) []string {
+	var names []string
+	for _, v := range all {
+		if v.Client != "" && !slices.Contains(names, v.Client) {
+			names = append(names, v.Client)
+		}
+	}
+	return names
+}
+
+// near names what was probably meant: names that contain the word, or are a few
+// letters away from it.
+func near(word string, names []string) string {
+	word, _, _ = strings.Cut(word, "/")
+	word = strings.Trim(word, "*")
+	var list []string
+	for _, name := range names {
+		if len(word) >= 3 && strings.Contains(name, word) || distance(word, name) <= max(1, len(word)/4) {
+			list = append(list, name)
+		}
+	}
+	if len(list) == 0 || len(list) > 5 {
+		return ""
+	}
+	return " (did you mean " + strings.Join(list, " or ") + "?)"
+}
+
+// distance is the number of letters to insert, remove or replace to make b of a
+// (V. Levenshtein, 1966).
+func distance(a, b string) int {
+	row := make([]int, len(b)+1)
+	for j := range row {
+		row[j] = j
+	}
+	for i := range len(a) {
+		diagonal := row[0]
+		row[0] = i + 1
+		for j := range len(b) {
+			replace := diagonal
+			if a[i] != b[j] {
+				replace++
+			}
+			diagonal = row[j+1]
+			row[j+1] = min(replace, row[j]+1, row[j+1]+1)
+		}
+	}
+	return row[len(b)]
+}
