@@ -1,0 +1,56 @@
+# lockbench: measure distributed locks. `make help` lists the targets.
+
+GO      ?= go
+COMMIT  := $(shell git describe --always --dirty=+dirty --abbrev=12 --exclude='*' 2>/dev/null)
+LDFLAGS := -X main.commit=$(COMMIT)
+
+# The linter is a tool of its own with its own modules, so it stays out of go.mod.
+LINT    := $(GO) run github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.15.0
+
+# Compilers and test servers share few cores with tests that need both.
+TEST    := $(GO) test -timeout 30m
+
+# A long run may be kept under a name of its own: make plots RUN=results/runs/mine.jsonl
+RUN     ?= results/runs/quick.jsonl
+GALLERY ?= plots/gallery
+
+.DEFAULT_GOAL := help
+.PHONY: help build test race lint cover servers bench bench-harness plots clean
+
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+build: ## build bin/lockbench
+	$(GO) build -ldflags '$(LDFLAGS)' -o bin/lockbench ./bench
+
+test: ## run all tests
+	$(TEST) ./...
+
+race: ## run all tests under the race detector, without the longest
+	$(TEST) -short -race ./...
+
+lint: ## check format, vet and style
+	@test -z "$$(gofmt -l .)" || { echo "gofmt would change:"; gofmt -l .; exit 1; }
+	$(GO) vet ./...
+	$(LINT) run ./...
+
+cover: ## run all tests and show what they cover
+	$(TEST) -coverpkg=./... -coverprofile=cover.out ./...
+	$(GO) tool cover -func=cover.out | tail -n 1
+
+servers: build ## show which servers were found and how to get the others
+	bin/lockbench servers
+
+bench: ## run the benchmarks in the format that benchstat reads
+	$(GO) test -run '^$$' -bench . -count 3 -timeout 60m ./bench
+
+bench-harness: ## measure what the harness itself costs
+	$(GO) test -run '^$$' -bench . -timeout 30m ./harness ./impls/local ./results
+
+plots: build ## measure the quick profile, draw it, and say where the pictures are
+	@mkdir -p $(dir $(RUN)) && rm -f $(RUN)
+	bin/lockbench run -profile quick -out $(RUN)
+	bin/lockbench plot -in $(RUN) -out $(GALLERY)
+
+clean: ## remove what was built, not what was measured
+	rm -rf bin cover.out
