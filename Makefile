@@ -57,6 +57,7 @@ plots: build ## measure the quick profile, draw it, and say where the pictures a
 
 bench-redis: build ## measure the Redis locks beside their peers, and judge what is claimed of them
 	@mkdir -p $(dir $(REDIS_RUN)) && rm -f $(REDIS_RUN)
+	$(GO) test -run '^$$' -bench Waiters -benchtime 5x ./impls
 	bin/lockbench run -profile redis -out $(REDIS_RUN)
 	bin/lockbench plot -in $(REDIS_RUN) -out $(REDIS_GALLERY)
 	bin/lockbench claims -profile redis -in $(REDIS_RUN) -out $(REDIS_GALLERY)
