@@ -18,7 +18,7 @@ REDIS_RUN     ?= results/runs/redis.jsonl
 REDIS_GALLERY ?= plots/redis
 
 .DEFAULT_GOAL := help
-.PHONY: help build test race lint cover servers bench bench-harness bench-redis plots clean
+.PHONY: help build test race soak lint cover servers bench bench-harness bench-redis plots clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -31,6 +31,9 @@ test: ## run all tests
 
 race: ## run all tests under the race detector, without the longest
 	$(TEST) -short -race ./...
+
+soak: ## work all sound variants for ten minutes under the race detector
+	LOCKBENCH_SOAK=10m $(GO) test -race -timeout 60m -count 1 -v -run TestSoak ./impls
 
 lint: ## check format, vet and style
 	@test -z "$$(gofmt -l .)" || { echo "gofmt would change:"; gofmt -l .; exit 1; }
