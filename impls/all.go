@@ -6,6 +6,7 @@ import (
 
 	"github.com/lockbench/lockbench/impls/local"
 	"github.com/lockbench/lockbench/impls/lock"
+	"github.com/lockbench/lockbench/impls/peer"
 	"github.com/lockbench/lockbench/impls/redis"
 	"github.com/lockbench/lockbench/impls/redis/goredis"
 	"github.com/lockbench/lockbench/impls/redis/redigo"
@@ -19,5 +20,6 @@ func All() []lock.Variant {
 		local.Variants(),
 		redis.Variants("goredis", goredis.Dial),
 		redis.Variants("redigo", redigo.Dial),
+		peer.Variants(),
 	)
 }

@@ -12,6 +12,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/lockbench/lockbench/harness/locktest"
 	"github.com/lockbench/lockbench/impls"
 )
 
@@ -24,6 +25,14 @@ func TestAll(t *testing.T) {
 		}
 		seen[v.Name()] = true
 		clients[v.Algo] = append(clients[v.Algo], v.Client)
+		if len(v.Exempt) > 0 && !strings.HasPrefix(v.Algo, "peer-") {
+			t.Errorf("%s is ours and exempt from %q", v.Name(), v.Exempt)
+		}
+		for _, name := range v.Exempt {
+			if !slices.ContainsFunc(locktest.Cases(), func(c locktest.Case) bool { return c.Name == name }) {
+				t.Errorf("%s is exempt from %q, which is no case", v.Name(), name)
+			}
+		}
 		if v.Doc == "" || v.Source == "" || v.Open == nil {
 			t.Errorf("%s lacks Doc, Source or Open", v.Name())
 		}
@@ -39,15 +48,20 @@ func TestAll(t *testing.T) {
 	}
 	for algo, list := range clients {
 		want := []string{""}
-		if strings.HasPrefix(algo, "redis-") {
+		switch {
+		case strings.HasPrefix(algo, "redis-"):
 			want = []string{"goredis", "redigo"}
+		case strings.HasPrefix(algo, "peer-rueidis"):
+			want = []string{"rueidis"}
+		case strings.HasPrefix(algo, "peer-"):
+			want = []string{"goredis"}
 		}
 		if !slices.Equal(list, want) {
 			t.Errorf("%s runs on %q, want %q", algo, list, want)
 		}
 	}
-	if got := len(impls.All()); got != 2+2*17 {
-		t.Errorf("%d variants, want 17 on each of 2 Redis clients and 2 in memory", got)
+	if got := len(impls.All()); got != 2+2*17+8 {
+		t.Errorf("%d variants, want 17 on each of 2 Redis clients, 2 in memory and 8 peers", got)
 	}
 }
 

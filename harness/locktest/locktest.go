@@ -105,6 +105,8 @@ func (c Case) skip(v lock.Variant, d lock.Deployment, o Options) string {
 		return "it declares " + (v.Unsafe & c.Moot).String()
 	case c.store && o.Remove == nil:
 		return "it keeps nothing in a store"
+	case slices.Contains(v.Exempt, c.Name):
+		return "it is exempt"
 	case c.relay && !relayable(d):
 		return "it is reached through no plain TCP address"
 	}

@@ -22,6 +22,21 @@ type conn struct {
 // Dial makes a pool of at most c.Conns connections. It connects with the first
 // command.
 func Dial(_ context.Context, ep lock.Endpoint, c lock.Config) (redis.Conn, error) {
+	client, err := Client(ep, c)
+	if err != nil {
+		return nil, err
+	}
+	return Wrap(client, c), nil
+}
+
+// Wrap makes a Conn of a client, which the Conn then owns.
+func Wrap(client *goredis.Client, c lock.Config) redis.Conn { return &conn{client: client, c: c} }
+
+// Client makes the client that Dial wraps, for the locks that other people have
+// written on this library: compared with ours they shall have the same pool, the
+// same time-outs and the same protocol. It does not count commands. Its errors
+// never hold the password of ep.
+func Client(ep lock.Endpoint, c lock.Config) (*goredis.Client, error) {
 	u, err := redis.ParseURL(ep)
 	if err != nil {
 		return nil, err
@@ -50,7 +65,7 @@ func Dial(_ context.Context, ep lock.Endpoint, c lock.Config) (redis.Conn, error
 	o.MaintNotificationsConfig = &maintnotifications.Config{Mode: maintnotifications.ModeDisabled}
 	o.PipelinePoolSize = -1
 	o.Dialer = dialer(goredis.NewDialer(o))
-	return &conn{client: goredis.NewClient(o), c: c}, nil
+	return goredis.NewClient(o), nil
 }
 
 func (c *conn) Do(ctx context.Context, args ...any) (any, error) {
