@@ -37,17 +37,25 @@ func TestAll(t *testing.T) {
 			t.Errorf("%s: Names(k) is %q, want k first", v.Name(), names)
 		}
 	}
+	pipelined := map[string]bool{"redis-token": true, "redis-token-native": true, "redis-watchdog": true, "redis-fenced": true, "redis-handoff": true}
 	for algo, list := range clients {
 		want := []string{""}
 		if strings.HasPrefix(algo, "redis-") {
 			want = []string{"goredis", "redigo"}
 		}
+		if pipelined[algo] {
+			want = append(want, "rueidis")
+			delete(pipelined, algo)
+		}
 		if !slices.Equal(list, want) {
 			t.Errorf("%s runs on %q, want %q", algo, list, want)
 		}
 	}
-	if got := len(impls.All()); got != 2+2*17 {
-		t.Errorf("%d variants, want 17 on each of 2 Redis clients and 2 in memory", got)
+	for algo := range pipelined {
+		t.Errorf("%s is missing", algo)
+	}
+	if got := len(impls.All()); got != 2+2*17+5 {
+		t.Errorf("%d variants, want 17 on each of 2 Redis clients, 5 on rueidis and 2 in memory", got)
 	}
 }
 
