@@ -66,7 +66,7 @@ func TestPipelined(t *testing.T) {
 	for _, v := range redis.Pipelined("c", nil) {
 		got = append(got, v.Name())
 	}
-	want := []string{"redis-token/c", "redis-token-native/c", "redis-watchdog/c", "redis-fenced/c", "redis-handoff/c"}
+	want := []string{"redis-token/c", "redis-token-native/c", "redis-watchdog/c", "redis-fenced/c", "redis-tracking/c", "redis-handoff/c"}
 	if !slices.Equal(got, want) {
 		t.Errorf("Pipelined: %q, want %q", got, want)
 	}
