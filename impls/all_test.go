@@ -46,6 +46,7 @@ func TestAll(t *testing.T) {
 			t.Errorf("%s: Names(k) is %q, want k first", v.Name(), names)
 		}
 	}
+	pipelined := []string{"redis-token", "redis-token-native", "redis-watchdog", "redis-fenced", "redis-tracking", "redis-handoff"}
 	for algo, list := range clients {
 		want := []string{""}
 		switch {
@@ -56,12 +57,23 @@ func TestAll(t *testing.T) {
 		case strings.HasPrefix(algo, "peer-"):
 			want = []string{"goredis"}
 		}
+		if slices.Contains(pipelined, algo) {
+			want = append(want, "rueidis")
+		}
+		if algo == "redis-tracking" { // no other library has client-side caching
+			want = []string{"rueidis"}
+		}
 		if !slices.Equal(list, want) {
 			t.Errorf("%s runs on %q, want %q", algo, list, want)
 		}
 	}
-	if got := len(impls.All()); got != 2+2*17+8 {
-		t.Errorf("%d variants, want 17 on each of 2 Redis clients, 2 in memory and 8 peers", got)
+	for _, algo := range pipelined {
+		if clients[algo] == nil {
+			t.Errorf("%s is missing", algo)
+		}
+	}
+	if got := len(impls.All()); got != 2+2*17+6+8 {
+		t.Errorf("%d variants, want 17 on each of 2 Redis clients, 6 on rueidis, 2 in memory and 8 peers", got)
 	}
 }
 
@@ -129,8 +141,8 @@ func TestCompleteHasTeeth(t *testing.T) {
 }
 
 // unlisted searches the package in dir for functions that make a lock.Variant
-// and returns how many there are and, in a sentence each, those that the
-// function Variants does not call.
+// and returns how many there are and, in a sentence each, those that neither of
+// the functions Variants and Pipelined calls.
 func unlisted(dir string) (made int, missing []string, err error) {
 	paths, err := filepath.Glob(filepath.Join(dir, "*.go"))
 	if err != nil {
@@ -154,7 +166,7 @@ func unlisted(dir string) (made int, missing []string, err error) {
 				continue
 			}
 			switch {
-			case f.Name.Name == "Variants":
+			case f.Name.Name == "Variants" || f.Name.Name == "Pipelined":
 				ast.Inspect(f, func(n ast.Node) bool {
 					if call, ok := n.(*ast.CallExpr); ok {
 						if name, ok := call.Fun.(*ast.Ident); ok {

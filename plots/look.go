@@ -59,6 +59,7 @@ func assigned() map[string]look {
 		"redis-token":         {colour: hex(0x0072b2), marker: star},
 		"redis-watchdog":      {colour: hex(0x56b4e9), marker: pentagon},
 		"redis-fenced":        {colour: hex(0x332288), marker: plus},
+		"redis-tracking":      {colour: hex(0x7a5a00), marker: circle},
 		"redis-handoff":       {colour: hex(0xe69f00), marker: cross},
 
 		// Other people's, in the colours of earth.
