@@ -419,6 +419,7 @@ func also(t harness.Trial) string {
 	add("renew", c.Renew, c.Renew == 0)
 	add("retry-max", c.Retry.Max, c.Retry.Max == 0)
 	add("timeout", c.Timeout, c.Timeout == 0)
+	add("node-timeout", c.NodeTimeout, c.NodeTimeout == 0)
 	add("conns", c.Conns, c.Conns == 0)
 	return strings.Join(parts, " ")
 }

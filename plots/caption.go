@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/lockbench/lockbench/results"
 )
@@ -137,6 +138,9 @@ func load(groups []*results.Group) string {
 	if l.Wait > 0 {
 		parts = append(parts, "waits bounded by "+span(l.Wait).String())
 	}
+	if way := roundTrips(groups); way != "" {
+		parts = append(parts, way)
+	}
 	parts = append(parts, ranged(groups, "client", func(g *results.Group) int { return g.Load.Clients }))
 	switch {
 	case l.Ops > 0:
@@ -148,6 +152,26 @@ func load(groups []*results.Group) string {
 		parts = append(parts, "faults: "+f)
 	}
 	return strings.Join(parts, ", ")
+}
+
+// roundTrips says by how much a proxy makes the round trips of groups longer, or
+// "" if it does not.
+func roundTrips(groups []*results.Group) string {
+	var least, most time.Duration
+	for i, g := range slices.DeleteFunc(slices.Clone(groups), func(g *results.Group) bool { return g.Server.Kind == "" }) {
+		if i == 0 {
+			least = g.Load.RTT
+		}
+		least, most = min(least, g.Load.RTT), max(most, g.Load.RTT)
+	}
+	if most == 0 {
+		return ""
+	}
+	text := span(most).String()
+	if least < most {
+		text = span(least).String() + " to " + text
+	}
+	return "each round trip " + text + " longer by a proxy"
 }
 
 func humanDist(d results.Dist) string {

@@ -172,6 +172,11 @@ func TestServersApart(t *testing.T) {
 		{"two servers of the user", served(func(s *results.Server) { s.Source, s.Nodes = "url", []string{"db:6379"} }), []string{"-redis-7.0.15-binary", "-redis-7.0.15-db-6379"}},
 		{"another machine", change(func(r *results.Run) { r.Env.Cores = 64 }), []string{"-amd-epyc-7r13-2-cores", "-amd-epyc-7r13-64-cores"}},
 		{"more keys", change(func(r *results.Run) { r.Load.Keys = 16 }), []string{"-keys-1", "-keys-16"}},
+		{"a longer way", change(func(r *results.Run) {
+			if r.Server.Kind != "" {
+				r.Load.RTT = 1e6
+			}
+		}), []string{"-rtt-0s", "-rtt-1ms"}},
 		{"other clients at the same owners", change(func(r *results.Run) { r.Load.Clients = 8 }), []string{"-clients-4", "-clients-8"}},
 		// Owners 1 and 8 become 4 and 32: no place is taken twice.
 		{"clients that grow with the owners", change(func(r *results.Run) { r.Load.Owners *= 4; r.Load.Clients *= 4 }), []string{""}},

@@ -71,6 +71,9 @@ func dimensions() []dimension {
 		text(func(g *results.Group) string { return g.Load.Think.String() }, "think-"),
 		text(func(g *results.Group) string { return fmt.Sprint(g.Load.Rate) }, "rate-"),
 		text(func(g *results.Group) string { return g.Load.Wait.String() }, "wait-"),
+		{server: true,
+			of:   func(g *results.Group) string { return fmt.Sprintf("%012d", g.Load.RTT) }, // in the order of length
+			slug: func(g *results.Group) string { return "rtt-" + g.Load.RTT.String() }},
 		text(func(g *results.Group) string { return fmt.Sprint(g.Load.Ops) }, "ops-"),
 		text(func(g *results.Group) string { return faults(g) }, "faults-"),
 		{lenient: true,

@@ -21,6 +21,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/lockbench/lockbench/harness/fault"
 	"github.com/lockbench/lockbench/impls/lock"
 )
 
@@ -83,7 +84,7 @@ type Case struct {
 	Moot lock.Hazards
 
 	store bool // takes keys away or inspects them, by Options
-	relay bool // puts a relay between client and server
+	proxy bool // puts a proxy between client and server
 	alone bool // loads the machine: runs before the cases that wait
 	run   func(*env)
 }
@@ -107,7 +108,7 @@ func (c Case) skip(v lock.Variant, d lock.Deployment, o Options) string {
 		return "it keeps nothing in a store"
 	case slices.Contains(v.Exempt, c.Name):
 		return "it is exempt"
-	case c.relay && !relayable(d):
+	case c.proxy && !fault.Proxied(d):
 		return "it is reached through no plain TCP address"
 	}
 	return ""
