@@ -115,8 +115,8 @@ func load(groups []*results.Group) string {
 		hold += ", " + nanos(results.PointOf(achieved).Median) + " achieved (median)"
 	}
 	parts = append(parts, hold)
-	if l.Shared > 0 {
-		parts = append(parts, percent(l.Shared)+" readers")
+	if part := readers(groups); part != "" {
+		parts = append(parts, part)
 	}
 	if l.Depth > 0 {
 		parts = append(parts, "re-entered "+plural(l.Depth, "time"))
@@ -154,6 +154,21 @@ func load(groups []*results.Group) string {
 	return strings.Join(parts, ", ")
 }
 
+// readers says which share of the acquires of groups are readers', or "" if none.
+func readers(groups []*results.Group) string {
+	least, most := groups[0].Load.Shared, groups[0].Load.Shared
+	for _, g := range groups {
+		least, most = min(least, g.Load.Shared), max(most, g.Load.Shared)
+	}
+	switch {
+	case most == 0:
+		return ""
+	case least == most:
+		return percent(most) + " readers"
+	}
+	return percent(least) + " to " + percent(most) + " readers"
+}
+
 // roundTrips says by how much a proxy makes the round trips of groups longer, or
 // "" if it does not.
 func roundTrips(groups []*results.Group) string {
@@ -169,7 +184,7 @@ func roundTrips(groups []*results.Group) string {
 	}
 	text := span(most).String()
 	if least < most {
-		text = span(least).String() + " to " + text
+		text = "up to " + text
 	}
 	return "each round trip " + text + " longer by a proxy"
 }

@@ -53,12 +53,12 @@ func TestGaps(t *testing.T) {
 		says    string
 	}{
 		{"no histograms", []int{1, 8}, each(func(r *results.Run) { r.Hist, r.Exact, r.Series = nil, nil, nil }),
-			[]string{"fairness", "latency", "latency-owners-1"}, ""},
+			[]string{"fairness", "handoff", "latency", "latency-owners-1"}, ""},
 		{"grants but no bypass", []int{8}, each(func(r *results.Run) { delete(r.Hist, results.Bypass) }), nil, "No run has a histogram of bypass"},
 		{"bypass but no grants", []int{8}, each(func(r *results.Run) { r.Series = nil }), nil, "No run has the grants of each owner"},
 		{"no metrics", []int{8}, each(func(r *results.Run) { r.Metrics = nil }), []string{"cost", "throughput", "tradeoff"}, ""},
 		{"zero grants", []int{1, 8}, each(func(r *results.Run) { r.Metrics[results.AcqRate] = 0 }), []string{"throughput", "tradeoff"}, ""},
-		{"one load without contention", []int{1}, each(func(*results.Run) {}), []string{"fairness"}, "1 owner, no contention"},
+		{"one load without contention", []int{1}, each(func(*results.Run) {}), []string{"fairness", "handoff"}, "1 owner, no contention"},
 		{"zero here and there", []int{1, 8}, each(func(r *results.Run) {
 			if r.Load.Owners == 8 {
 				r.Metrics[results.AcqRate], r.Metrics[results.SrvCPUPerAcq], r.Metrics[results.JainW] = 0, 0, 0
@@ -76,7 +76,7 @@ func TestGaps(t *testing.T) {
 		{"only memory", []int{1, 8}, memory, []string{"cost"}, "Server: none"},
 		{"only the control", []int{8}, func(runs []results.Run) []results.Run {
 			return slices.DeleteFunc(runs, func(r results.Run) bool { return r.Algo != "local-none" })
-		}, []string{"cost", "fairness", "latency", "throughput", "tradeoff"}, ""},
+		}, []string{"cost", "fairness", "handoff", "latency", "throughput", "tradeoff"}, ""},
 		{"all invalid", []int{1, 8}, each(func(r *results.Run) { r.Valid = results.Valid{Reasons: []string{"lag"}} }), nil, "runs not valid"},
 		{"a fixed number of grants", []int{8}, each(func(r *results.Run) { r.Load.Ops = 1000 }), []string{"fairness"}, "1000 grants a run"},
 		{"an open loop", []int{8}, each(func(r *results.Run) {
