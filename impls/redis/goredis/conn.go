@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"net/url"
 
 	goredis "github.com/redis/go-redis/v9"
 	"github.com/redis/go-redis/v9/maintnotifications"
@@ -15,17 +16,36 @@ import (
 )
 
 type conn struct {
-	client *goredis.Client
-	c      lock.Config
+	client interface {
+		Process(ctx context.Context, cmd goredis.Cmder) error
+		Subscribe(ctx context.Context, channels ...string) *goredis.PubSub
+		Close() error
+	}
+	c lock.Config
 }
 
 // Dial makes a pool of at most c.Conns connections. It connects with the first
 // command.
 func Dial(_ context.Context, ep lock.Endpoint, c lock.Config) (redis.Conn, error) {
-	u, err := redis.ParseURL(ep)
+	a, err := redis.ParseAddress(ep)
 	if err != nil {
 		return nil, err
 	}
+	o, err := options(a.Hosts[0], c)
+	if err != nil {
+		return nil, err
+	}
+	switch a.Topology {
+	case lock.Cluster:
+		return dialCluster(a, o, c), nil
+	case lock.Sentinel:
+		behindSentinels(a, o, c)
+	}
+	return &conn{client: goredis.NewClient(o), c: c}, nil
+}
+
+// options are those of a client of the server at u.
+func options(u *url.URL, c lock.Config) (*goredis.Options, error) {
 	o, err := goredis.ParseURL(u.String())
 	if err != nil {
 		// Its text may quote the URL.
@@ -50,19 +70,27 @@ func Dial(_ context.Context, ep lock.Endpoint, c lock.Config) (redis.Conn, error
 	o.MaintNotificationsConfig = &maintnotifications.Config{Mode: maintnotifications.ModeDisabled}
 	o.PipelinePoolSize = -1
 	o.Dialer = dialer(goredis.NewDialer(o))
-	return &conn{client: goredis.NewClient(o), c: c}, nil
+	return o, nil
 }
 
 func (c *conn) Do(ctx context.Context, args ...any) (any, error) {
+	return c.do(ctx, goredis.NewCmd(ctx, args...), nil)
+}
+
+// do sends cmd, or what stands for it.
+func (c *conn) do(ctx context.Context, cmd *goredis.Cmd, as goredis.Cmder) (any, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, fmt.Errorf("%w: %w", redis.ErrUnsent, err)
 	}
+	if as == nil {
+		as = cmd
+	}
 	c.c.Count.Cmd()
-	reply, err := c.client.Do(ctx, args...).Result()
+	err := c.client.Process(ctx, as)
 	var refused goredis.Error
 	switch {
 	case err == nil:
-		return reply, nil
+		return cmd.Val(), nil
 	case errors.Is(err, goredis.Nil):
 		return nil, nil
 	case errors.As(err, &refused):
