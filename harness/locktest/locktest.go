@@ -85,7 +85,9 @@ type Case struct {
 	store bool // takes keys away or inspects them, by Options
 	relay bool // puts a relay between client and server
 	alone bool // loads the machine: runs before the cases that wait
-	run   func(*env)
+
+	renewals bool // puts a relay before a variant that renews
+	run      func(*env)
 }
 
 // Cases is the suite.
@@ -105,8 +107,8 @@ func (c Case) skip(v lock.Variant, d lock.Deployment, o Options) string {
 		return "it declares " + (v.Unsafe & c.Moot).String()
 	case c.store && o.Remove == nil:
 		return "it keeps nothing in a store"
-	case c.relay && !relayable(d):
-		return "it is reached through no plain TCP address"
+	case (c.relay || c.renewals && v.Caps.Has(lock.Renew)) && !relayable(d):
+		return "no relay can stand before its servers (they are reached by TLS or a socket, or tell their own addresses)"
 	}
 	return ""
 }

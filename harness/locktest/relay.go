@@ -29,11 +29,12 @@ type relay struct {
 }
 
 // relayable reports whether every node of d is a plain TCP address. TLS is
-// not, because its certificate names the server and not the relay.
+// not, because its certificate names the server and not the relay; nor are a
+// cluster and sentinels, because they tell the client the servers' own addresses.
 func relayable(d lock.Deployment) bool {
 	for _, node := range d.Nodes {
 		u, err := url.Parse(node.Reveal())
-		if err != nil || u.Port() == "" || u.Scheme == "rediss" {
+		if err != nil || u.Port() == "" || u.Scheme == "rediss" || node.Topology() != lock.Single {
 			return false
 		}
 	}
