@@ -242,12 +242,23 @@ func (s *Server) Close() error {
 	return s.err
 }
 
+// Topology says how the servers work together.
+func (s *Server) Topology() lock.Topology {
+	if len(s.Deployment.Nodes) == 0 {
+		return lock.Single
+	}
+	return s.Deployment.Nodes[0].Topology()
+}
+
 // Describe is s as a run records it.
 func Describe(s *Server) results.Server {
-	d := results.Server{Kind: s.Kind, Product: s.Product, Version: s.Version, Source: string(s.Source), Options: s.Options}
+	d := results.Server{
+		Kind: s.Kind, Product: s.Product, Version: s.Version, Source: string(s.Source),
+		Topology: string(s.Topology()), Options: s.Options,
+	}
 	at := s.Deployment.Nodes
-	if len(at) > 0 && at[0].Topology() != lock.Single {
-		d.Topology, at = string(at[0].Topology()), s.Members
+	if d.Topology != "" {
+		at = s.Members
 	}
 	for _, n := range at {
 		d.Nodes = append(d.Nodes, n.String())
