@@ -348,7 +348,8 @@ func TestSentinelFailover(t *testing.T) {
 	type one struct {
 		name, key string
 		l         lock.Locker
-		c         <-chan outcome // a waiter while the master changes
+		held      lock.Lease     // while the master changes
+		c         <-chan outcome // of who waits for it; nil for those that poll
 	}
 	var all []one
 	old := plain(t, before)
@@ -356,14 +357,12 @@ func TestSentinelFailover(t *testing.T) {
 		for _, client := range []string{"goredis", "redigo"} {
 			o := one{name: algo + "/" + client, key: "lb:{" + algo + client + "}:k"}
 			o.l = open(t, algo, client, s.Deployment, lock.Config{TTL: 5 * time.Second, Timeout: time.Second, Conns: 4})
-			lease, err := o.l.Acquire(t.Context(), o.key)
-			if err != nil {
+			var err error
+			if o.held, err = o.l.Acquire(t.Context(), o.key); err != nil {
 				t.Fatalf("%s: %v", o.name, err)
 			}
 			if algo == "redis-handoff" {
 				o.c = waiting(t, o.l, o.key, old)
-			} else if err := lease.Release(t.Context()); err != nil {
-				t.Fatalf("%s: %v", o.name, err)
 			}
 			all = append(all, o)
 		}
@@ -384,8 +383,12 @@ func TestSentinelFailover(t *testing.T) {
 	})
 	next := plain(t, master())
 	for _, o := range all {
+		// Whether the grant was copied in time is what the variant declares to depend
+		// on luck.
+		if err := o.held.Release(t.Context()); err != nil && !errors.Is(err, lock.ErrLost) && !errors.Is(err, lock.ErrUncertain) {
+			t.Logf("%s: the release after the fail-over: %v", o.name, err)
+		}
 		if o.c != nil {
-			// It may have been granted the key of its old holder, or have failed.
 			select {
 			case got := <-o.c:
 				if got.lease != nil {
@@ -411,5 +414,33 @@ func TestSentinelFailover(t *testing.T) {
 			}
 			return errors.Join(err, lease.Release(ctx))
 		})
+	}
+}
+
+// An address behind which nobody is gets one line that names it and no password.
+func TestTopologyUnreachable(t *testing.T) {
+	t.Parallel()
+	for _, address := range []string{"redis+cluster://:canary@%s", "redis+sentinel://:canary@%s/m"} {
+		for _, client := range []string{"goredis", "redigo"} {
+			l, err := net.Listen("tcp", "127.0.0.1:0")
+			if err != nil {
+				t.Fatal(err)
+			}
+			at := l.Addr().String()
+			if err := l.Close(); err != nil {
+				t.Fatal(err)
+			}
+			d := lock.Deployment{Kind: "redis", Nodes: []lock.Endpoint{lock.Endpoint(fmt.Sprintf(address, at))}}
+			i := slices.IndexFunc(impls.All(), func(v lock.Variant) bool { return v.Algo == "redis-handoff" && v.Client == client })
+			locker, err := impls.All()[i].Open(t.Context(), d, lock.Config{Timeout: time.Second})
+			if err == nil {
+				_ = locker.Close()
+				t.Errorf("%s: opened where nobody listens", address)
+				continue
+			}
+			if s := err.Error(); !strings.Contains(s, at) || !strings.Contains(s, "nothing listens there") || strings.ContainsAny(s, "\r\n") || strings.Contains(s, "canary") {
+				t.Errorf("%s, %s: %q", address, client, s)
+			}
+		}
 	}
 }

@@ -1,14 +1,11 @@
 package redis
 
 import (
-	"context"
 	"errors"
 	"fmt"
-	"net"
 	"net/url"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/lockbench/lockbench/impls/lock"
 )
@@ -86,38 +83,3 @@ func (a Address) String() string {
 	}
 	return s
 }
-
-// FindMaster returns the URL of the master that the sentinels of a know. Ask
-// sends a sentinel at host:port SENTINEL GET-MASTER-ADDR-BY-NAME with the name
-// and returns what it answers, nil if it knows no such master. The sentinels are
-// asked one after the other, as their guide for clients has it; each gets its
-// share of the time that ctx leaves.
-func (a Address) FindMaster(ctx context.Context, ask func(ctx context.Context, hostport string) ([]string, error)) (*url.URL, error) {
-	var why error
-	for i, at := range a.Places() {
-		answer, err := func() ([]string, error) {
-			if end, ok := ctx.Deadline(); ok {
-				share, cancel := context.WithTimeout(ctx, time.Until(end)/time.Duration(len(a.Hosts)-i))
-				defer cancel()
-				return ask(share, at)
-			}
-			return ask(ctx, at)
-		}()
-		switch {
-		case err == nil && len(answer) == 2:
-			return a.At(net.JoinHostPort(answer[0], answer[1])), nil
-		case err == nil:
-			err = fmt.Errorf("the sentinel at %s knows no master %q", at, a.Master)
-		}
-		if why == nil {
-			why = err
-		} else {
-			why = fmt.Errorf("%w; %w", why, err)
-		}
-	}
-	return nil, fmt.Errorf("%w: %w", ErrUnsent, why)
-}
-
-// ErrNoMaster refuses a server that sentinels name as the master and that is
-// none, because a fail-over is under way.
-var ErrNoMaster = fmt.Errorf("%w: the server that the sentinels name is no master (a fail-over is under way)", ErrUnsent)

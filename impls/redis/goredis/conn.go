@@ -39,7 +39,7 @@ func Dial(_ context.Context, ep lock.Endpoint, c lock.Config) (redis.Conn, error
 	case lock.Cluster:
 		return dialCluster(a, o, c), nil
 	case lock.Sentinel:
-		behindSentinels(a, o, c)
+		return dialSentinels(a, o, c), nil
 	}
 	return &conn{client: goredis.NewClient(o), c: c}, nil
 }

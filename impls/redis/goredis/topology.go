@@ -60,46 +60,52 @@ func (c *cluster) SubscribeAt(ctx context.Context, hostport string, h redis.Hand
 	if err != nil {
 		return nil, err
 	}
-	return redis.ListenShard(ctx, c.c, h, func(ctx context.Context) (redis.Feed, error) {
-		node := &conn{client: goredis.NewClient(o), c: c.c}
-		f, err := node.listen(ctx)
-		if err != nil {
-			_ = node.Close() // why matters more than how we part
-			return nil, err
-		}
-		return shard{f, node}, nil
-	})
+	return redis.ListenShard(ctx, c.c, h, func(ctx context.Context) (redis.Feed, error) { return dialFeed(ctx, o, c.c) })
 }
 
-// shard is a feed with the client that it belongs to.
-type shard struct {
-	feed
-	node *conn
-}
-
-func (s shard) Close() error {
-	err := s.feed.Close()
-	if e := s.node.Close(); err == nil {
-		err = e
+// dialFeed opens a feed by a client of its own.
+func dialFeed(ctx context.Context, o *goredis.Options, c lock.Config) (redis.Feed, error) {
+	one := &conn{client: goredis.NewClient(o), c: c}
+	f, err := one.listen(ctx)
+	if err != nil {
+		_ = one.Close() // why matters more than how we part
+		return nil, err
 	}
-	return err
+	return single{f, one}, nil
 }
 
-// behindSentinels makes o connect to the master that the sentinels of a name at
-// that moment. The library's own FailoverClient also keeps a connection to a
-// sentinel and prints what it hears to standard error; asking whenever a
-// connection is made is what the guide for clients of sentinels demands, and
-// enough, since sentinels end the connections of a master that they replace.
-func behindSentinels(a redis.Address, o *goredis.Options, c lock.Config) {
-	o.Dialer = dialer(func(ctx context.Context, network, _ string) (net.Conn, error) {
-		ctx, cancel := context.WithTimeout(ctx, c.Timeout)
-		defer cancel()
-		at, err := a.FindMaster(ctx, func(ctx context.Context, hostport string) ([]string, error) {
-			so, err := options(a.At(hostport), c)
+// single is a feed with the client that it belongs to.
+type single struct {
+	feed
+	of *conn
+}
+
+func (s single) Close() error { return errors.Join(s.feed.Close(), s.of.Close()) }
+
+// watched is the conn of a server that sentinels watch.
+type watched struct {
+	conn
+	masters *redis.Masters
+}
+
+// dialSentinels makes o connect to the master that the sentinels of a name at
+// that moment. The library's own FailoverClient prints what it hears from them to
+// standard error, and asks no server whether it is the master.
+func dialSentinels(a redis.Address, o *goredis.Options, c lock.Config) *watched {
+	sentinel := func(hostport string) (*goredis.Options, error) {
+		so, err := options(a.At(hostport), c)
+		if err == nil {
+			so.Username, so.Password, so.DB = "", "", 0 // those of the servers
+		}
+		return so, err
+	}
+	w := &watched{masters: &redis.Masters{
+		Address: a, Config: c,
+		Ask: func(ctx context.Context, hostport string) ([]string, error) {
+			so, err := sentinel(hostport)
 			if err != nil {
 				return nil, err
 			}
-			so.Username, so.Password, so.DB = "", "", 0
 			s := goredis.NewSentinelClient(so)
 			defer func() { _ = s.Close() }() // the answer is here
 			answer, err := s.GetMasterAddrByName(ctx, a.Master).Result()
@@ -107,7 +113,17 @@ func behindSentinels(a redis.Address, o *goredis.Options, c lock.Config) {
 				return nil, nil
 			}
 			return answer, err
-		})
+		},
+		Hear: func(ctx context.Context, hostport string) (redis.Feed, error) {
+			so, err := sentinel(hostport)
+			if err != nil {
+				return nil, err
+			}
+			return dialFeed(ctx, so, c)
+		},
+	}}
+	o.Dialer = dialer(func(ctx context.Context, network, _ string) (net.Conn, error) {
+		at, err := w.masters.Find(ctx)
 		if err != nil {
 			return nil, err
 		}
@@ -115,7 +131,11 @@ func behindSentinels(a redis.Address, o *goredis.Options, c lock.Config) {
 		if err != nil {
 			return nil, err
 		}
-		return goredis.NewDialer(mo)(ctx, network, at.Host)
+		nc, err := goredis.NewDialer(mo)(ctx, network, at.Host)
+		if err != nil {
+			return nil, err
+		}
+		return w.masters.Track(nc, at.Host), nil
 	})
 	o.OnConnect = func(ctx context.Context, cn *goredis.Conn) error {
 		role, err := cn.Do(ctx, "ROLE").Slice()
@@ -127,4 +147,10 @@ func behindSentinels(a redis.Address, o *goredis.Options, c lock.Config) {
 		}
 		return nil
 	}
+	w.conn = conn{client: goredis.NewClient(o), c: c}
+	return w
+}
+
+func (w *watched) Close() error {
+	return errors.Join(w.conn.Close(), w.masters.Close())
 }

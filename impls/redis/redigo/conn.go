@@ -35,13 +35,17 @@ func Dial(_ context.Context, ep lock.Endpoint, c lock.Config) (redis.Conn, error
 	if n <= 0 {
 		n = redis.DefaultConns
 	}
-	dial := dialer(a.Hosts[0], c)
 	switch a.Topology {
 	case lock.Cluster:
 		return dialCluster(a, n, c), nil
 	case lock.Sentinel:
-		dial = behindSentinels(a, c)
+		return dialSentinels(a, n, c), nil
 	}
+	return newConn(n, c, dialer(a.Hosts[0], c)), nil
+}
+
+// newConn makes a pool of at most n connections that dial makes.
+func newConn(n int, c lock.Config, dial dialFunc) *conn {
 	return &conn{
 		// The pool's own limit with Wait waits without end for a connection,
 		// unless a context ends it, which would cost a timer per command. So
@@ -49,17 +53,17 @@ func Dial(_ context.Context, ep lock.Endpoint, c lock.Config) (redis.Conn, error
 		pool:  &redigo.Pool{MaxIdle: n, DialContext: dial},
 		slots: make(chan struct{}, n),
 		dial:  dial, c: c,
-	}, nil
+	}
 }
 
 // dialer connects to the server at u.
-func dialer(u *url.URL, c lock.Config) dialFunc {
-	options := []redigo.DialOption{
+func dialer(u *url.URL, c lock.Config, more ...redigo.DialOption) dialFunc {
+	options := append([]redigo.DialOption{
 		redigo.DialConnectTimeout(c.Timeout),
 		redigo.DialTLSHandshakeTimeout(c.Timeout),
 		redigo.DialReadTimeout(c.Timeout),
 		redigo.DialWriteTimeout(c.Timeout),
-	}
+	}, more...)
 	if u.Scheme != "unix" { // which the library's URLs do not know
 		return func(ctx context.Context) (redigo.Conn, error) {
 			return redigo.DialURLContext(ctx, u.String(), options...)

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"net"
 	"slices"
 	"sync/atomic"
 	"time"
@@ -132,17 +133,24 @@ func (x *cluster) SubscribeAt(ctx context.Context, hostport string, h redis.Hand
 
 func (x *cluster) Close() error { return x.router.Close() }
 
-// behindSentinels connects to the master that the sentinels of a name at that
-// moment, as their guide for clients demands. Nothing more is needed to follow
-// a fail-over, since sentinels end the connections of a master that they replace.
-func behindSentinels(a redis.Address, c lock.Config) dialFunc {
-	return func(ctx context.Context) (redigo.Conn, error) {
-		ctx, cancel := context.WithTimeout(ctx, c.Timeout)
-		defer cancel()
-		at, err := a.FindMaster(ctx, func(ctx context.Context, hostport string) ([]string, error) {
-			u := a.At(hostport)
-			u.User, u.Path = nil, "" // those of the servers
-			s, err := dialer(u, c)(ctx)
+// watched is the Conn of a server that sentinels watch.
+type watched struct {
+	*conn
+	masters *redis.Masters
+}
+
+// dialSentinels connects to the master that the sentinels of a name at that
+// moment.
+func dialSentinels(a redis.Address, n int, c lock.Config) *watched {
+	sentinel := func(ctx context.Context, hostport string) (redigo.Conn, error) {
+		u := a.At(hostport)
+		u.User, u.Path = nil, "" // those of the servers
+		return dialer(u, c)(ctx)
+	}
+	m := &redis.Masters{
+		Address: a, Config: c,
+		Ask: func(ctx context.Context, hostport string) ([]string, error) {
+			s, err := sentinel(ctx, hostport)
 			if err != nil {
 				return nil, err
 			}
@@ -152,11 +160,24 @@ func behindSentinels(a redis.Address, c lock.Config) dialFunc {
 				return nil, nil
 			}
 			return answer, err
-		})
+		},
+		Hear: func(ctx context.Context, hostport string) (redis.Feed, error) {
+			return feeder(func(ctx context.Context) (redigo.Conn, error) { return sentinel(ctx, hostport) })(ctx)
+		},
+	}
+	return &watched{conn: newConn(n, c, func(ctx context.Context) (redigo.Conn, error) {
+		at, err := m.Find(ctx)
 		if err != nil {
 			return nil, err
 		}
-		rc, err := dialer(at, c)(ctx)
+		direct := net.Dialer{Timeout: c.Timeout}
+		rc, err := dialer(at, c, redigo.DialContextFunc(func(ctx context.Context, network, addr string) (net.Conn, error) {
+			nc, err := direct.DialContext(ctx, network, addr)
+			if err != nil {
+				return nil, err
+			}
+			return m.Track(nc, at.Host), nil
+		}))(ctx)
 		if err != nil {
 			return nil, err
 		}
@@ -169,5 +190,9 @@ func behindSentinels(a redis.Address, c lock.Config) dialFunc {
 			return nil, err
 		}
 		return rc, nil
-	}
+	}), masters: m}
+}
+
+func (w *watched) Close() error {
+	return errors.Join(w.conn.Close(), w.masters.Close())
 }
