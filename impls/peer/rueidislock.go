@@ -72,6 +72,8 @@ func rueidislockVariant(algo string, tuned bool) lock.Variant {
 				return nil, errors.New("peer: rueidis does not understand the address") // its text may quote the URL
 			}
 			o.Dialer.Timeout, o.ConnWriteTimeout = c.Timeout, c.Timeout
+			conns := new(dials)
+			o.DialCtxFn = conns.through(o.DialCtxFn)
 			l, err := rueidislock.NewLocker(rueidislock.LockerOption{
 				ClientOption: o, KeyValidity: c.TTL,
 				KeyMajority: int32(keys/2 + 1), NoLoopTracking: tuned,
@@ -81,9 +83,10 @@ func rueidislockVariant(algo string, tuned bool) lock.Variant {
 				},
 			})
 			if err != nil {
+				conns.close()
 				return nil, fmt.Errorf("peer: rueidislock: %w", err)
 			}
-			return &rueidislocker{c: c, locks: l}, nil
+			return &rueidislocker{c: c, locks: l, conns: conns}, nil
 		},
 	}
 }
@@ -102,6 +105,7 @@ func (c counting) Do(ctx context.Context, cmd rueidis.Completed) rueidis.RedisRe
 type rueidislocker struct {
 	c      lock.Config
 	locks  rueidislock.Locker
+	conns  *dials
 	closed atomic.Bool
 }
 
@@ -160,6 +164,7 @@ func (r *rueidislocker) TryAcquire(ctx context.Context, key string) (lock.Lease,
 func (r *rueidislocker) Close() error {
 	if r.closed.CompareAndSwap(false, true) {
 		r.locks.Close()
+		r.conns.close()
 	}
 	return nil
 }
