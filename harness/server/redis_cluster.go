@@ -81,7 +81,7 @@ func joinCluster(ctx context.Context, e lock.Endpoint) (_ *cluster, err error) {
 
 // learn connects to the masters that node, at h, knows of.
 func (c *cluster) learn(ctx context.Context, node *redisNode, h lock.Endpoint) error {
-	ranges, err := node.client.ClusterSlots(ctx).Result()
+	ranges, err := node.client.ClusterSlots(ctx).Result() //nolint:staticcheck // CLUSTER SHARDS is unknown before Redis 7
 	if err != nil {
 		return err
 	}
@@ -256,7 +256,7 @@ func form(ctx context.Context, nodes []*redisNode) error {
 				return fmt.Errorf("%s knows %s of %s nodes and %s slots and is in state %q",
 					n.client.Options().Addr, info["cluster_known_nodes"], all, info["cluster_slots_ok"], info["cluster_state"])
 			}
-			ranges, err := n.client.ClusterSlots(ctx).Result()
+			ranges, err := n.client.ClusterSlots(ctx).Result() //nolint:staticcheck // it is what the clients read
 			if err != nil {
 				return err
 			}
