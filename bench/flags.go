@@ -92,6 +92,8 @@ func (g *grid) flags(fs *flag.FlagSet) {
 	fs.Var(&list[time.Duration]{values: &g.retries, parse: lasting}, "retry", "first `delays` of the polling variants")
 	fs.Var(&list[int]{values: &g.nodes, parse: whole(1, maxNodes)}, "nodes", "`numbers` of independent servers, for the variants that need several (default what each needs)")
 
+	fs.Var(&list[time.Duration]{values: &g.rtts, parse: span}, "rtt", "`times` that a proxy adds to each round trip to the servers, such as 0,0.2ms,1ms; 0 is no proxy")
+
 	fs.Var(&list[float64]{values: &g.shared, parse: share}, "shared", "`shares` of the acquires that are readers', from 0 to 1")
 	fs.Var(&list[int]{values: &g.depths, parse: whole(0, harness.MaxDepth)}, "depth", "`numbers` of re-entries inside each hold")
 	fs.Var(&list[int]{values: &g.togethers, parse: whole(1, harness.MaxTogether)}, "together", "`numbers` of keys taken at once as one lock")
@@ -105,6 +107,7 @@ func (g *grid) flags(fs *flag.FlagSet) {
 	fs.Var(bounded[time.Duration]{&g.renew, span}, "renew", "`time` between renewals, for the variants that renew (default a third of -ttl)")
 	fs.Var(bounded[time.Duration]{&g.retryMax, span}, "retry-max", "longest `delay` of the polling variants (default "+lock.DefaultRetryMax.String()+")")
 	fs.Var(bounded[time.Duration]{&g.timeout, span}, "timeout", "`time` for one command to the server (default "+lock.DefaultTimeout.String()+")")
+	fs.Var(bounded[time.Duration]{&g.nodeTimeout, span}, "node-timeout", "`time` for one command to one of several servers, of which most are enough (default a twentieth of -ttl, at most "+lock.MaxNodeTimeout.String()+")")
 	fs.Var(bounded[int]{&g.conns, whole(0, harness.MaxOwners)}, "conns", "most `connections` of one client (default one for each of its owners)")
 	fs.Var(&list[fault.Fault]{values: &g.faults, parse: fault.Parse}, "fault", "`faults` of every run, such as pause@2s+300ms (2 s after measuring began, for 300 ms)")
 

@@ -22,6 +22,7 @@ type grid struct {
 	holds, thinks         []results.Dist
 	rates                 []float64
 	waits                 []time.Duration
+	rtts                  []time.Duration // Load.RTT, of the variants that have a server
 	ttls, retries         []time.Duration
 	nodes                 []int // of the variants on several servers; none is what each needs
 
@@ -35,7 +36,9 @@ type grid struct {
 	retryMax time.Duration
 	timeout  time.Duration
 	conns    int
-	faults   []fault.Fault // all of them, in every trial that has a server
+
+	nodeTimeout time.Duration
+	faults      []fault.Fault // all of them, in every trial that has a server
 
 	repeat    int
 	seed      uint64
@@ -52,7 +55,7 @@ func defaultGrid() grid {
 		lockers: []int{1}, owners: []int{1, 8, 32}, keys: []int{1}, skews: []float64{0},
 		depths: []int{0}, togethers: []int{1}, shared: []float64{0},
 		holds: []results.Dist{{Kind: "fixed", Mean: time.Millisecond}}, thinks: []results.Dist{{Kind: "fixed"}},
-		rates: []float64{0}, waits: []time.Duration{0},
+		rates: []float64{0}, waits: []time.Duration{0}, rtts: []time.Duration{0},
 		ttls: []time.Duration{lock.DefaultTTL}, retries: []time.Duration{lock.DefaultRetryDelay},
 		warmup: 200 * time.Millisecond,
 		repeat: 1, seed: 1, yardstick: true,
@@ -82,7 +85,7 @@ func (g grid) plan(all []lock.Variant) (trials []harness.Trial, skipped int, err
 	loads, skipped := g.loads()
 	bound, others := g.split(variants, all)
 	var first, rest []harness.Trial
-	for _, load := range loads {
+	for _, load := range serverless(loads) {
 		for _, v := range bound {
 			first = append(first, harness.Trial{Variant: v, Load: load})
 		}
@@ -90,6 +93,10 @@ func (g grid) plan(all []lock.Variant) (trials []harness.Trial, skipped int, err
 	for _, v := range others {
 		for _, v := range g.sized(v) {
 			for _, c := range g.configs() {
+				loads := loads
+				if v.Needs.Kind == "" {
+					loads = serverless(loads)
+				}
 				for _, load := range loads {
 					t := harness.Trial{Variant: v, Config: c, Load: load}
 					if v.Needs.Kind != "" { // there is nothing to hurt otherwise
@@ -125,6 +132,17 @@ func (g grid) plan(all []lock.Variant) (trials []harness.Trial, skipped int, err
 		trials = append(trials, part...)
 	}
 	return trials, skipped, nil
+}
+
+// serverless is loads as they are for a lock that makes no round trip to a server.
+func serverless(loads []results.Load) (list []results.Load) {
+	for _, l := range loads {
+		l.RTT = 0
+		if !slices.Contains(list, l) {
+			list = append(list, l)
+		}
+	}
+	return list
 }
 
 // sized is v on each number of nodes that g asks for, or just v if it runs on a
@@ -184,6 +202,7 @@ func (g grid) split(chosen, all []lock.Variant) (bound, others []lock.Variant) {
 func (g grid) loads() (list []results.Load, skipped int) {
 	base := []results.Load{{Try: g.try, OwnKeys: g.ownKeys, HoldBy: g.holdBy, Warmup: g.warmup, For: g.window, Ops: g.ops}}
 	base = cross(base, g.waits, func(l *results.Load, v time.Duration) { l.Wait = v })
+	base = cross(base, g.rtts, func(l *results.Load, v time.Duration) { l.RTT = v })
 	base = cross(base, g.rates, func(l *results.Load, v float64) { l.Rate = v })
 	base = cross(base, g.thinks, func(l *results.Load, v results.Dist) { l.Think = v })
 	base = cross(base, g.holds, func(l *results.Load, v results.Dist) { l.Hold = v })
@@ -205,7 +224,7 @@ func (g grid) loads() (list []results.Load, skipped int) {
 }
 
 func (g grid) configs() []lock.Config {
-	base := []lock.Config{{Renew: g.renew, Retry: lock.Retry{Max: g.retryMax}, Timeout: g.timeout, Conns: g.conns}}
+	base := []lock.Config{{Renew: g.renew, Retry: lock.Retry{Max: g.retryMax}, Timeout: g.timeout, NodeTimeout: g.nodeTimeout, Conns: g.conns}}
 	base = cross(base, g.ttls, func(c *lock.Config, v time.Duration) { c.TTL = v })
 	return cross(base, g.retries, func(c *lock.Config, v time.Duration) { c.Retry.Delay = v })
 }

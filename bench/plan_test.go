@@ -79,6 +79,7 @@ func TestPlanOrder(t *testing.T) {
 		{"-algo a,local-mutex -owners 2 -yardstick=false", "0:mutex:2 0:a:2"},
 		{"-algo a -owners 1,4 -clients 1,4", "0:mutex:1 0:mutex:4 0:mutex:4 0:a:1 0:a:4 0:a:4"},
 		{"-algo b -owners 2 -ttl 1s,2s", "0:mutex:2 0:b:2 0:b:2"}, // one yardstick for each load, not for each config
+		{"-owners 2 -rtt 0,1ms", "0:mutex:2 0:a:2 0:b:2 0:b:2"},   // nor for a round trip that it does not make
 	} {
 		if _, got, err := planOf(t, strings.Fields(c.args)...); got != c.want || err != nil {
 			t.Errorf("%s:\ngot  %s (%v)\nwant %s", c.args, got, err, c.want)
@@ -88,7 +89,7 @@ func TestPlanOrder(t *testing.T) {
 
 func TestPlanGivesEveryTrialOfABlockOneSeedAndOneName(t *testing.T) {
 	trials, _, err := planOf(t, strings.Fields("-owners 4,8 -clients 1,2 -keys 1,9 -skew 0,1 -hold 0,exp:1ms -think 0,2ms "+
-		"-wait 0,1s -ttl 3s,4s -retry 1ms,2ms -repeat 2 -seed 40")...)
+		"-wait 0,1s -rtt 0,0.2ms -ttl 3s,4s -retry 1ms,2ms -repeat 2 -seed 40")...)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -137,12 +138,25 @@ func TestPlanWindow(t *testing.T) {
 	}
 }
 
+func TestPlanNodeTimeout(t *testing.T) {
+	trials, _, err := planOf(t, strings.Fields("-algo b -owners 1 -node-timeout 7ms")...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, r := range trials {
+		if r.Variant.Algo == "b" && (r.Config.NodeTimeout != 7*time.Millisecond || also(r) != "node-timeout=7ms") {
+			t.Errorf("%+v, printed as %q", r.Config, also(r))
+		}
+	}
+}
+
 func TestPlanRefuses(t *testing.T) {
 	for args, want := range map[string]string{
 		"-ops 5 -for 1s":                 "give one of them",
 		"-rate 100 -think 1ms":           "think time belongs to the closed loop",
 		"-rate 100 -ops 5":               "is bounded by time",
 		"-rate 1000000 -for 10h":         "arrivals",
+		"-rtt 11s":                       "rtt=11s: want 0 to 10s",
 		"-algo nosuch":                   `no variant matches "nosuch"`,
 		"-own-keys -skew 1 -keys 2":      "own",
 		"-client nosuch":                 "no client matches",
@@ -216,10 +230,14 @@ func TestPlanNodes(t *testing.T) {
 // What make plots measures has to be over in less than 4 minutes, with room for
 // connecting and probing, some 200 ms a run.
 func TestQuickProfile(t *testing.T) {
-	g := defaultGrid()
-	if err := g.scenario("quick", quickProfile, nil); err != nil {
+	parts, err := defaultGrid().scenario("quick", quickProfile, nil)
+	if err != nil {
 		t.Fatal(err)
 	}
+	if len(parts) != 1 {
+		t.Fatalf("%d grids, want 1", len(parts))
+	}
+	g := parts[0]
 	trials, _, err := g.plan(impls.All())
 	if err != nil {
 		t.Fatal(err)

@@ -2,6 +2,7 @@ package harness
 
 import (
 	"context"
+	"errors"
 	"os"
 	"runtime"
 	"slices"
@@ -9,12 +10,15 @@ import (
 	"strings"
 	"time"
 
+	"github.com/lockbench/lockbench/harness/server"
+	"github.com/lockbench/lockbench/impls/lock"
 	"github.com/lockbench/lockbench/results"
 )
 
-// environment describes the machine and probes it, which takes some 50 ms. What
-// cannot be learnt stays at its zero.
-func (r *Rig) environment(ctx context.Context, t Trial) results.Env {
+// environment describes the machine and probes it, which takes some 50 ms, and
+// the way to d, where the clients of t find their servers. What cannot be learnt
+// stays at its zero.
+func (r *Rig) environment(ctx context.Context, t Trial, d lock.Deployment) results.Env {
 	env := results.Env{
 		OS: runtime.GOOS, Arch: runtime.GOARCH, Kernel: firstLine("/proc/sys/kernel/osrelease"),
 		CPU: cpuModel(), Cores: runtime.NumCPU(), CgroupCPUs: cgroupCPUs(),
@@ -27,12 +31,27 @@ func (r *Rig) environment(ctx context.Context, t Trial) results.Env {
 		Wakeup:          int64(wakeup()),
 	}
 	if r.Server != nil && t.Variant.Needs.Kind != "" {
-		if rtt, err := r.Server.RTT(ctx, 100); err == nil && len(rtt) > 0 {
+		if rtt, err := r.roundTrips(ctx, t, d); err == nil && len(rtt) > 0 {
 			slices.Sort(rtt)
 			env.RTTp50, env.RTTp99 = int64(rtt[len(rtt)/2]), int64(rtt[len(rtt)*99/100])
 		}
 	}
 	return env
+}
+
+// roundTrips times PINGs to the first server, through the proxy if there is one:
+// 100, or as many as take a second.
+func (r *Rig) roundTrips(ctx context.Context, t Trial, d lock.Deployment) (list []time.Duration, err error) {
+	if t.Load.RTT == 0 {
+		return r.Server.RTT(ctx, 100)
+	}
+	first := server.Options{Source: server.URL, URLs: map[string][]lock.Endpoint{d.Kind: d.Nodes[:1]}}
+	s, err := server.Start(ctx, lock.Needs{Kind: d.Kind}, first)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, s.Close()) }()
+	return s.RTT(ctx, max(3, min(100, int(time.Second/t.Load.RTT))))
 }
 
 func firstLine(path string) string {

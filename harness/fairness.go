@@ -11,6 +11,9 @@ import (
 // fairness is what the grant log tells: who waited how long behind whom.
 type fairness struct {
 	handoff    *results.Histogram // ns
+	release    *results.Histogram // ns, the part of handoff until Release returned
+	notice     *results.Histogram // ns, the rest of it
+	early      float64            // share of the hand-offs without such a rest
 	bypass     *results.Histogram // count
 	longestRun int64
 	jainW      float64 // 0 if the log is too short for one window
@@ -35,6 +38,8 @@ func jain(x []int64) float64 {
 func judgeFairness(log []grant, owners int, longest int64) fairness {
 	f := fairness{
 		handoff: results.NewHistogram(longest),
+		release: results.NewHistogram(longest),
+		notice:  results.NewHistogram(longest),
 		bypass:  results.NewHistogram(int64(len(log)) + 2),
 	}
 	byGrant := func(a, b grant) int { return cmp.Compare(a.granted, b.granted) }
@@ -45,6 +50,9 @@ func judgeFairness(log []grant, owners int, longest int64) fairness {
 		n := sort.Search(len(log), func(i int) bool { return log[i].key > log[0].key })
 		f.judgeKey(log[:n])
 		log = log[n:]
+	}
+	if n := f.handoff.Exact.Count; n > 0 {
+		f.early /= float64(n)
 	}
 	return f
 }
@@ -84,6 +92,12 @@ func (f *fairness) judgeKey(log []grant) {
 			// Negative where two holds overlapped, which the witness reports.
 			if gap := log[i+1].granted - g.freed; gap >= 0 {
 				_ = f.handoff.Record(gap)
+				release := min(gap, g.done-g.freed)
+				_ = f.release.Record(release)
+				_ = f.notice.Record(gap - release)
+				if release == gap {
+					f.early++
+				}
 			}
 		}
 	}

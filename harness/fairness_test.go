@@ -28,10 +28,10 @@ func TestJain(t *testing.T) {
 // A hand-made log: owner 1 calls first and is granted last.
 func TestJudgeFairness(t *testing.T) {
 	log := []grant{
-		{called: 0, granted: 10, freed: 20, owner: 0},
-		{called: 1, granted: 70, freed: 80, owner: 1},  // bypassed by two
-		{called: 5, granted: 25, freed: 40, owner: 2},  // 5 after the release at 20
-		{called: 45, granted: 50, freed: 60, owner: 2}, // arrived late, granted before 1: hand-off from 40, as 1 waited
+		{called: 0, granted: 10, freed: 20, done: 22, owner: 0},
+		{called: 1, granted: 70, freed: 80, done: 81, owner: 1},  // bypassed by two
+		{called: 5, granted: 25, freed: 40, done: 90, owner: 2},  // 5 after the release at 20
+		{called: 45, granted: 50, freed: 60, done: 69, owner: 2}, // arrived late, granted before 1: hand-off from 40, as 1 waited
 	}
 	f := judgeFairness(log, 3, 1000)
 	if got := f.bypass.Exact.Max; got != 2 {
@@ -42,6 +42,10 @@ func TestJudgeFairness(t *testing.T) {
 	}
 	if got, want := f.handoff.Exact.Sum, int64(5+10+10); got != want {
 		t.Errorf("hand-off sum = %d, want %d", got, want)
+	}
+	// Of these, 2 and 9 were spent in Release, and one came before it returned.
+	if r, n := f.release.Exact, f.notice.Exact; r.Sum != 2+10+9 || n.Sum != 3+0+1 || r.Count != 3 || n.Count != 3 || math.Abs(f.early-1.0/3) > 1e-12 {
+		t.Errorf("parts of the hand-offs: release %+v, notice %+v, early %v", r, n, f.early)
 	}
 	if f.longestRun != 2 {
 		t.Errorf("longest run = %d, want 2", f.longestRun)
@@ -61,9 +65,9 @@ func TestJudgeFairnessAgainstDefinition(t *testing.T) {
 			freed := granted + 1 + int64(r.IntN(10))
 			called := max(0, granted-int64(r.IntN(100)))
 			last[key] = freed
-			log = append(log, grant{called, granted, freed, int32(key), int32(r.IntN(owners))})
+			log = append(log, grant{called, granted, freed, freed + int64(r.IntN(15)), int32(key), int32(r.IntN(owners))})
 		}
-		wantBypass, wantHandoff, wantRun := define(log)
+		wantBypass, wantHandoff, wantRelease, wantRun := define(log)
 		r.Shuffle(n, func(i, j int) { log[i], log[j] = log[j], log[i] })
 		f := judgeFairness(log, owners, 10_000)
 		if f.bypass.Exact.Sum != wantBypass || f.bypass.Exact.Count != int64(n) {
@@ -72,6 +76,9 @@ func TestJudgeFairnessAgainstDefinition(t *testing.T) {
 		if f.handoff.Exact.Sum != wantHandoff {
 			t.Fatalf("hand-off sum = %d, want %d\n%v", f.handoff.Exact.Sum, wantHandoff, log)
 		}
+		if f.release.Exact.Sum != wantRelease || f.notice.Exact.Sum != wantHandoff-wantRelease {
+			t.Fatalf("release %d, notice %d, want %d, %d\n%v", f.release.Exact.Sum, f.notice.Exact.Sum, wantRelease, wantHandoff-wantRelease, log)
+		}
 		if f.longestRun != wantRun {
 			t.Fatalf("longest run = %d, want %d\n%v", f.longestRun, wantRun, log)
 		}
@@ -79,7 +86,7 @@ func TestJudgeFairnessAgainstDefinition(t *testing.T) {
 }
 
 // define computes the sums in quadratic time, straight from MEASURING's words.
-func define(log []grant) (bypass, handoff, longest int64) {
+func define(log []grant) (bypass, handoff, release, longest int64) {
 	log = slices.Clone(log)
 	slices.SortFunc(log, func(a, b grant) int { return cmp.Compare(a.granted, b.granted) })
 	waits := func(key int32, after int, at int64) bool {
@@ -111,12 +118,13 @@ func define(log []grant) (bypass, handoff, longest int64) {
 			for _, h := range log[i+1:] {
 				if h.key == g.key {
 					handoff += h.granted - g.freed
+					release += min(h.granted, g.done) - g.freed
 					break
 				}
 			}
 		}
 	}
-	return bypass, handoff, longest
+	return bypass, handoff, release, longest
 }
 
 func TestWindowedJain(t *testing.T) {

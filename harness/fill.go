@@ -91,6 +91,10 @@ func (s *session) fill(run *results.Run) error {
 	alone := l.Shared == 0 && l.Together == 1
 	if alone {
 		merged[results.Handoff] = f.handoff
+		merged[results.HandoffRelease], merged[results.HandoffNotice] = f.release, f.notice
+		if f.handoff.Exact.Count > 0 {
+			m[results.HandoffEarly] = f.early
+		}
 	}
 	if l.Ops == 0 {
 		if alone {

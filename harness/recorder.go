@@ -10,8 +10,8 @@ import (
 // grant is one line of the grant log, by which fairness and hand-off are judged
 // after the run. Times are readings of the run's clock.
 type grant struct {
-	called, granted, freed int64 // freed: when Release was called
-	key, owner             int32
+	called, granted, freed, done int64 // freed: when Release was called; done: when it returned
+	key, owner                   int32
 }
 
 // maxShards is how many recorders a run has at most. Up to so many owners each
@@ -138,7 +138,7 @@ func (rec *recording) granted(o op) {
 			}
 		}
 		if len(r.log) < cap(r.log) {
-			r.log = append(r.log, grant{o.called, o.granted, o.freed, int32(o.key), int32(o.owner)})
+			r.log = append(r.log, grant{o.called, o.granted, o.freed, o.done, int32(o.key), int32(o.owner)})
 		} else if r.dropped == 0 {
 			r.dropped = o.granted
 		}

@@ -11,6 +11,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/lockbench/lockbench/harness/fault"
 	"github.com/lockbench/lockbench/harness/server"
 	"github.com/lockbench/lockbench/impls/lock"
 	"github.com/lockbench/lockbench/results"
@@ -62,12 +63,17 @@ func (r *Rig) Run(ctx context.Context, t Trial) (results.Run, error) {
 	defer r.remove(t.Variant, names)
 	var count lock.Counters
 	t.Config.Count = &count
-	lockers, closeAll, err := r.open(ctx, t)
+	d, goDirect, err := r.reach(t)
+	if err != nil {
+		return results.Run{}, err
+	}
+	defer goDirect()
+	lockers, closeAll, err := open(ctx, t, d)
 	if err != nil {
 		return results.Run{}, err
 	}
 	defer closeAll()
-	run.Env = r.environment(ctx, t)
+	run.Env = r.environment(ctx, t, d)
 
 	s := newSession(t, names, lockers)
 	s.server, s.count = r.Server, &count
@@ -93,15 +99,34 @@ func (r *Rig) describe(v lock.Variant) results.Server {
 	return server.Describe(r.Server)
 }
 
-// open connects all clients, at the same time because a handshake may be slow.
-func (r *Rig) open(ctx context.Context, t Trial) (lockers []lock.Locker, closeAll func(), err error) {
-	var d lock.Deployment
-	if t.Variant.Needs.Kind != "" {
-		if r.Server == nil {
-			return nil, nil, fmt.Errorf("%s needs %s: %w", t.Variant.Name(), t.Variant.Needs, server.ErrMissing)
-		}
-		d = r.Server.Deployment
+// reach is where the clients of t find their servers: at their own addresses or,
+// if the load adds to the round trip, at those of proxies, which goDirect closes.
+// What this package asks the server itself never goes through them.
+func (r *Rig) reach(t Trial) (d lock.Deployment, goDirect func(), err error) {
+	goDirect = func() {}
+	if t.Variant.Needs.Kind == "" {
+		return d, goDirect, nil
 	}
+	if r.Server == nil {
+		return d, nil, fmt.Errorf("%s needs %s: %w", t.Variant.Name(), t.Variant.Needs, server.ErrMissing)
+	}
+	d = r.Server.Deployment
+	if t.Load.RTT == 0 {
+		return d, goDirect, nil
+	}
+	proxies, d, err := fault.Before(d)
+	if err != nil {
+		return d, nil, fmt.Errorf("rtt=%v: %w", t.Load.RTT, err)
+	}
+	proxies.Set(fault.Up, fault.Delay(t.Load.RTT/2))
+	proxies.Set(fault.Down, fault.Delay(t.Load.RTT-t.Load.RTT/2))
+	return d, func() {
+		_ = proxies.Close() // the run is over, and its connections are closed
+	}, nil
+}
+
+// open connects all clients to d, at the same time because a handshake may be slow.
+func open(ctx context.Context, t Trial, d lock.Deployment) (lockers []lock.Locker, closeAll func(), err error) {
 	lockers = make([]lock.Locker, t.Load.Clients)
 	errs := make([]error, t.Load.Clients)
 	var wg sync.WaitGroup

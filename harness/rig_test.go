@@ -68,6 +68,7 @@ func TestRunInMemory(t *testing.T) {
 	m := run.Metrics
 	for _, name := range []string{
 		"acq/s", "acquire-p50-ns", "acquire-p99-ns", "acquire-max-ns", "release-p50-ns", "hold-p50-ns", "handoff-p50-ns", "handoff-p99-ns",
+		"handoff-release-p50-ns", "handoff-notice-p99-ns", "handoff-early",
 		"jain", "jain-w", "bypass-p99", "bypass-max", "starved", "longest-run", "violations", "lost", "timeouts", "errors",
 		"cli-cpu-ns/acq", "cli-allocs/acq", "little-error",
 	} {

@@ -81,6 +81,9 @@ func (t Trial) Name() string {
 	if l.Wait > 0 {
 		add("wait", l.Wait.String())
 	}
+	if l.RTT > 0 {
+		add("rtt", l.RTT.String())
+	}
 	c, zero := t.Config, lock.Config{}.Filled()
 	if c.TTL > 0 && c.TTL != zero.TTL {
 		add("ttl", c.TTL.String())
@@ -114,6 +117,10 @@ func (t Trial) Check() error {
 		return bad("keys=%d: the most is %d", l.Keys, MaxKeys)
 	case l.Rate < 0 || l.Skew < 0 || l.Wait < 0 || l.Warmup < 0 || l.For < 0 || l.Ops < 0:
 		return bad("rate, skew, wait, warmup, for and ops may not be negative")
+	case l.RTT < 0 || l.RTT > MaxRTT:
+		return bad("rtt=%v: want 0 to %v", l.RTT, MaxRTT)
+	case l.RTT > 0 && t.Variant.Needs.Kind == "":
+		return bad("rtt=%v, but %s makes no round trip to a server", l.RTT, t.Variant.Name())
 	case l.For == 0 && l.Ops == 0:
 		return bad("nothing bounds the run: give for or ops")
 	case l.Ops > 0 && l.Rate > 0:
@@ -179,6 +186,7 @@ const (
 	MaxKeys     = 1_000_000
 	MaxDepth    = 16
 	MaxTogether = 64
+	MaxRTT      = 10 * time.Second
 	maxArrivals = 20_000_000
 )
 

@@ -189,11 +189,9 @@ func (r ring) move(t *testing.T, slot int64, from, to int) {
 		if len(keys) == 0 {
 			break
 		}
-		args := []any{"MIGRATE", host, port, "", 0, 5000, "KEYS"}
 		for _, k := range keys {
-			args = append(args, k)
+			do(from, "MIGRATE", host, port, k, 0, 5000)
 		}
-		do(from, args...)
 	}
 	do(to, "CLUSTER", "SETSLOT", slot, "NODE", r.ids[to])
 	do(from, "CLUSTER", "SETSLOT", slot, "NODE", r.ids[to])

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/lockbench/lockbench/results"
 )
@@ -117,8 +118,8 @@ func load(groups []*results.Group) string {
 		hold += ", " + nanos(results.PointOf(achieved).Median) + " achieved (median)"
 	}
 	parts = append(parts, hold)
-	if l.Shared > 0 {
-		parts = append(parts, percent(l.Shared)+" readers")
+	if part := readers(groups); part != "" {
+		parts = append(parts, part)
 	}
 	if l.Depth > 0 {
 		parts = append(parts, "re-entered "+plural(l.Depth, "time"))
@@ -140,6 +141,9 @@ func load(groups []*results.Group) string {
 	if l.Wait > 0 {
 		parts = append(parts, "waits bounded by "+span(l.Wait).String())
 	}
+	if way := roundTrips(groups); way != "" {
+		parts = append(parts, way)
+	}
 	parts = append(parts, ranged(groups, "client", func(g *results.Group) int { return g.Load.Clients }))
 	switch {
 	case l.Ops > 0:
@@ -151,6 +155,41 @@ func load(groups []*results.Group) string {
 		parts = append(parts, "faults: "+f)
 	}
 	return strings.Join(parts, ", ")
+}
+
+// readers says which share of the acquires of groups are readers', or "" if none.
+func readers(groups []*results.Group) string {
+	least, most := groups[0].Load.Shared, groups[0].Load.Shared
+	for _, g := range groups {
+		least, most = min(least, g.Load.Shared), max(most, g.Load.Shared)
+	}
+	switch {
+	case most == 0:
+		return ""
+	case least == most:
+		return percent(most) + " readers"
+	}
+	return percent(least) + " to " + percent(most) + " readers"
+}
+
+// roundTrips says by how much a proxy makes the round trips of groups longer, or
+// "" if it does not.
+func roundTrips(groups []*results.Group) string {
+	var least, most time.Duration
+	for i, g := range slices.DeleteFunc(slices.Clone(groups), func(g *results.Group) bool { return g.Server.Kind == "" }) {
+		if i == 0 {
+			least = g.Load.RTT
+		}
+		least, most = min(least, g.Load.RTT), max(most, g.Load.RTT)
+	}
+	if most == 0 {
+		return ""
+	}
+	text := span(most).String()
+	if least < most {
+		text = "up to " + text
+	}
+	return "each round trip " + text + " longer by a proxy"
 }
 
 func humanDist(d results.Dist) string {

@@ -39,6 +39,10 @@ var ErrEmpty = errors.New("plots: no runs to draw")
 //	response             closed-loop pictures give way to this one for an open loop
 //	fairness, tradeoff   grants per owner and bypasses; throughput against jain-w
 //	cost                 what an acquisition costs the server
+//	handoff              where the time between two owners goes
+//	readwrite            readers and writers against the share of readers, at the
+//	                     most owners; readwrite-owners-N at each other number of them
+//	rtt, rtt-owners-N    throughput and hand-off against the round trip, likewise
 //
 // Runs of different servers, machines or loads (but for the number of owners)
 // never share a picture: each such set has its own, with what tells it apart as
@@ -58,20 +62,40 @@ func Draw(runs []results.Run, dir string) ([]Figure, error) {
 	groups := results.Groups(runs)
 	var figures []Figure
 	stale := drawnBefore(dir)
+	add := func(s *set, picture picture) error {
+		p, missing, err := picture()
+		if err != nil {
+			return fmt.Errorf("plots: %w", err)
+		}
+		f := Figure{Name: p.name + s.suffix, Title: p.title, Question: p.question, Missing: missing}
+		if missing == "" {
+			f.Files, err = p.save(filepath.Join(dir, f.Name))
+			if err != nil {
+				return fmt.Errorf("plots: %w", err)
+			}
+		}
+		figures = append(figures, f)
+		return nil
+	}
 	for _, s := range sets(groups) {
 		for _, picture := range pictures(&s) {
-			p, missing, err := picture()
-			if err != nil {
-				return figures, fmt.Errorf("plots: %w", err)
+			if err := add(&s, picture); err != nil {
+				return figures, err
 			}
-			f := Figure{Name: p.name + s.suffix, Title: p.title, Question: p.question, Missing: missing}
-			if missing == "" {
-				f.Files, err = p.save(filepath.Join(dir, f.Name))
-				if err != nil {
-					return figures, fmt.Errorf("plots: %w", err)
+		}
+	}
+	for _, w := range sweeps() {
+		found := false
+		for _, s := range setsAlong(groups, w.axis) {
+			for _, picture := range w.pictures(&s) {
+				found = true
+				if err := add(&s, picture); err != nil {
+					return figures, err
 				}
 			}
-			figures = append(figures, f)
+		}
+		if !found {
+			figures = append(figures, Figure{Name: w.name, Title: w.title, Missing: w.missing})
 		}
 	}
 	// What an earlier call drew and this one did not shows other runs.
@@ -117,7 +141,8 @@ func pictures(s *set) []picture {
 		list = append(list,
 			func() (*page, string, error) { return fairness(s) },
 			func() (*page, string, error) { return tradeoff(s) },
-			func() (*page, string, error) { return cost(s) })
+			func() (*page, string, error) { return cost(s) },
+			func() (*page, string, error) { return handoff(s) })
 	}
 	for _, n := range owners[:len(owners)-1] {
 		list = append(list, spectrum(n))

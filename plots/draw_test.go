@@ -79,8 +79,8 @@ func few(t *testing.T) []results.Run {
 
 func TestSeries(t *testing.T) {
 	list := pages(t, few(t))
-	if len(list) != 7 {
-		t.Errorf("%d pictures, want throughput, fairness, tradeoff, cost and three of latency", len(list))
+	if len(list) != 8 {
+		t.Errorf("%d pictures, want throughput, fairness, tradeoff, cost, handoff and three of latency", len(list))
 	}
 	for _, p := range list {
 		var b bytes.Buffer
@@ -112,6 +112,12 @@ func TestDrawRenders(t *testing.T) {
 	}
 	var names []string
 	for _, f := range figures {
+		if f.Name == "readwrite" || f.Name == "rtt" {
+			if f.Missing == "" || len(f.Files) > 0 {
+				t.Errorf("%+v: no run holds what it shows", f)
+			}
+			continue
+		}
 		names = append(names, f.Name)
 		if f.Missing != "" || len(f.Files) != 2 || f.Title == "" || f.Question == "" {
 			t.Errorf("%+v: want a title, a question and two files", f)
@@ -133,7 +139,7 @@ func TestDrawRenders(t *testing.T) {
 		_ = file.Close()
 		checkPNG(t, f, img)
 	}
-	want := []string{"throughput", "latency", "fairness", "tradeoff", "cost", "latency-owners-1", "latency-owners-8"}
+	want := []string{"throughput", "latency", "fairness", "tradeoff", "cost", "handoff", "latency-owners-1", "latency-owners-8"}
 	if !slices.Equal(names, want) {
 		t.Errorf("drew %v, want %v", names, want)
 	}
@@ -192,7 +198,7 @@ func checkSVG(t *testing.T, f Figure, svg []byte) {
 			t.Errorf("%s does not say %q", f.Files[0], want)
 		}
 	}
-	if shapes < 50 {
+	if shapes < 40 {
 		t.Errorf("%s has only %d shapes", f.Files[0], shapes)
 	}
 }
@@ -223,6 +229,8 @@ func TestTextIsClear(t *testing.T) {
 		"two clients": synthetic(t, []string{"goredis", "redigo"}, []int{1, 2, 8, 32}, 3),
 		"one load":    synthetic(t, []string{"goredis"}, []int{8}, 1),
 		"few":         few(t),
+		"long ways":   farther(t, []string{"goredis", "redigo"}, []int{1, 32}, 2),
+		"readers":     shared(t, []int{8, 32}, 2),
 	}
 	type text struct {
 		words string
@@ -230,7 +238,8 @@ func TestTextIsClear(t *testing.T) {
 	}
 	for name, runs := range loads {
 		t.Run(name, func(t *testing.T) {
-			for _, p := range pages(t, runs) {
+			all := slices.Concat(pages(t, runs), swept(t, alongRTT, runs), swept(t, alongShared, runs))
+			for _, p := range all {
 				s := p.layout()
 				var rec recorder.Canvas
 				s.draw(draw.NewCanvas(&rec, pageWidth, s.height))

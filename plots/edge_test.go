@@ -53,12 +53,12 @@ func TestGaps(t *testing.T) {
 		says    string
 	}{
 		{"no histograms", []int{1, 8}, each(func(r *results.Run) { r.Hist, r.Exact, r.Series = nil, nil, nil }),
-			[]string{"fairness", "latency", "latency-owners-1"}, ""},
+			[]string{"fairness", "handoff", "latency", "latency-owners-1"}, ""},
 		{"grants but no bypass", []int{8}, each(func(r *results.Run) { delete(r.Hist, results.Bypass) }), nil, "No run has a histogram of bypass"},
 		{"bypass but no grants", []int{8}, each(func(r *results.Run) { r.Series = nil }), nil, "No run has the grants of each owner"},
 		{"no metrics", []int{8}, each(func(r *results.Run) { r.Metrics = nil }), []string{"cost", "throughput", "tradeoff"}, ""},
 		{"zero grants", []int{1, 8}, each(func(r *results.Run) { r.Metrics[results.AcqRate] = 0 }), []string{"throughput", "tradeoff"}, ""},
-		{"one load without contention", []int{1}, each(func(*results.Run) {}), []string{"fairness"}, "1 owner, no contention"},
+		{"one load without contention", []int{1}, each(func(*results.Run) {}), []string{"fairness", "handoff"}, "1 owner, no contention"},
 		{"zero here and there", []int{1, 8}, each(func(r *results.Run) {
 			if r.Load.Owners == 8 {
 				r.Metrics[results.AcqRate], r.Metrics[results.SrvCPUPerAcq], r.Metrics[results.JainW] = 0, 0, 0
@@ -76,7 +76,7 @@ func TestGaps(t *testing.T) {
 		{"only memory", []int{1, 8}, memory, []string{"cost"}, "Server: none"},
 		{"only the control", []int{8}, func(runs []results.Run) []results.Run {
 			return slices.DeleteFunc(runs, func(r results.Run) bool { return r.Algo != "local-none" })
-		}, []string{"cost", "fairness", "latency", "throughput", "tradeoff"}, ""},
+		}, []string{"cost", "fairness", "handoff", "latency", "throughput", "tradeoff"}, ""},
 		{"all invalid", []int{1, 8}, each(func(r *results.Run) { r.Valid = results.Valid{Reasons: []string{"lag"}} }), nil, "runs not valid"},
 		{"a fixed number of grants", []int{8}, each(func(r *results.Run) { r.Load.Ops = 1000 }), []string{"fairness"}, "1000 grants a run"},
 		{"an open loop", []int{8}, each(func(r *results.Run) {
@@ -172,6 +172,11 @@ func TestServersApart(t *testing.T) {
 		{"two servers of the user", served(func(s *results.Server) { s.Source, s.Nodes = "url", []string{"db:6379"} }), []string{"-redis-7.0.15-binary", "-redis-7.0.15-db-6379"}},
 		{"another machine", change(func(r *results.Run) { r.Env.Cores = 64 }), []string{"-amd-epyc-7r13-2-cores", "-amd-epyc-7r13-64-cores"}},
 		{"more keys", change(func(r *results.Run) { r.Load.Keys = 16 }), []string{"-keys-1", "-keys-16"}},
+		{"a longer way", change(func(r *results.Run) {
+			if r.Server.Kind != "" {
+				r.Load.RTT = 1e6
+			}
+		}), []string{"-rtt-0s", "-rtt-1ms"}},
 		{"other clients at the same owners", change(func(r *results.Run) { r.Load.Clients = 8 }), []string{"-clients-4", "-clients-8"}},
 		// Owners 1 and 8 become 4 and 32: no place is taken twice.
 		{"clients that grow with the owners", change(func(r *results.Run) { r.Load.Owners *= 4; r.Load.Clients *= 4 }), []string{""}},

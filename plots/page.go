@@ -38,6 +38,7 @@ type panel struct {
 	marks  []mark // horizontal reference lines
 	legend string // heading of a legend at the right: labels are listed in the order of lines
 	spots  bool   // a scatter: labels stand beside the points
+	bars   bool   // a bar for each line, of parts that end at the x of its points, at their y
 }
 
 // A mark is a horizontal reference line with a word on it.

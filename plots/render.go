@@ -7,10 +7,7 @@ import (
 	"slices"
 	"strings"
 
-	xfont "golang.org/x/image/font"
 	"gonum.org/v1/plot"
-	"gonum.org/v1/plot/font"
-	"gonum.org/v1/plot/text"
 	"gonum.org/v1/plot/vg"
 	"gonum.org/v1/plot/vg/draw"
 )
@@ -23,29 +20,6 @@ const (
 	radius    = vg.Length(3.2) // of a marker
 	rowHeight = vg.Length(12)  // of a label
 )
-
-func style(size vg.Length, colour color.Color, bold bool) text.Style {
-	f := font.Font{Typeface: "Liberation", Variant: "Sans", Size: size}
-	if bold {
-		f.Weight = xfont.WeightBold
-	}
-	return text.Style{Color: colour, Font: f, XAlign: draw.XLeft, YAlign: draw.YCenter, Handler: plot.DefaultTextHandler}
-}
-
-// wrap breaks s at blanks into lines no wider than width.
-func wrap(s string, sty text.Style, width vg.Length) []string {
-	var lines []string
-	line := ""
-	for _, word := range strings.Split(s, " ") {
-		if next := strings.TrimPrefix(line+" "+word, " "); line == "" || sty.Width(next) <= width {
-			line = next
-			continue
-		}
-		lines = append(lines, line)
-		line = word
-	}
-	return append(lines, line)
-}
 
 // A sheet is a page that has been laid out: text is broken into lines, so that
 // the height is known, and every panel has its place.
@@ -152,6 +126,12 @@ func (n *panel) sides(_, numbers bool) (left, right vg.Length) {
 	if n.spots {
 		return left + 16, right // the axis title is turned
 	}
+	if n.bars {
+		for _, l := range n.lines {
+			right = max(right, style(labelSize, nil, false).Width(l.label)+2*barGap+4)
+		}
+		return left, right
+	}
 	for _, l := range n.lines {
 		if l.label != "" {
 			right = max(right, labelIndent+style(labelSize, nil, false).Width(l.label)+10)
@@ -200,6 +180,8 @@ func (s *sheet) draw(c draw.Canvas) {
 		switch {
 		case n.spots:
 			n.beside(c, data, p)
+		case n.bars:
+			n.behind(c, data, p)
 		case n.legend != "":
 			n.list(c, data)
 		default:
@@ -343,6 +325,12 @@ func (n *panel) beside(c, data draw.Canvas, p *plot.Plot) {
 				vg.Rectangle{Min: at(q.x, q.lo), Max: at(q.x, q.hi).Add(vg.Point{X: 0.5})})
 		}
 	}
+	for _, m := range n.marks {
+		y := data.Y(p.Y.Norm(m.y))
+		whiskers = append(whiskers,
+			vg.Rectangle{Min: vg.Point{X: data.Min.X, Y: y}, Max: vg.Point{X: data.Max.X, Y: y + 0.5}},
+			vg.Rectangle{Min: vg.Point{X: data.Min.X, Y: y - rowHeight}, Max: vg.Point{X: data.Min.X + 5 + style(labelSize, nil, false).Width(m.text), Y: y}})
+	}
 	room := vg.Rectangle{Min: data.Min.Add(vg.Point{X: 2, Y: 2}), Max: data.Max.Sub(vg.Point{X: 2, Y: 2})}
 	for i, box := range scatter(points, sizes, radius+2, room, whiskers) {
 		l, q := labelled[i], points[i]
@@ -370,12 +358,16 @@ func (d drawing) Plot(c draw.Canvas, p *plot.Plot) {
 		}
 	}
 	for _, t := range d.y.ticks {
-		if y := c.Y(p.Y.Norm(t.Value)); c.ContainsY(y) && t.Label != "" {
+		if y := c.Y(p.Y.Norm(t.Value)); c.ContainsY(y) && t.Label != "" && !d.bars {
 			c.StrokeLine2(grid, c.Min.X, y, c.Max.X, y)
 		}
 	}
 	at := func(x, y float64) vg.Point {
 		return vg.Point{X: c.X(norm(d.x, p.X, x)), Y: c.Y(norm(d.y, p.Y, y))}
+	}
+	if d.bars {
+		d.stacked(c, at)
+		return
 	}
 	for _, m := range d.marks {
 		y := at(p.X.Min, m.y).Y

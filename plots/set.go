@@ -28,8 +28,15 @@ type dimension struct {
 	// show two different points for one variant and number of owners: clients
 	// may grow with the owners along one line.
 	lenient bool
-	server  bool // locks in memory have none
+	server  bool   // locks in memory have none
+	axis    string // of the picture that is drawn along this one, "" for none
 }
+
+// The dimensions along which a picture is drawn.
+const (
+	alongShared = "shared"
+	alongRTT    = "rtt"
+)
 
 func dimensions() []dimension {
 	text := func(of func(g *results.Group) string, prefix string) dimension {
@@ -65,7 +72,9 @@ func dimensions() []dimension {
 			slug: func(g *results.Group) string { return fmt.Sprintf("%s-%d-cores", g.Env.CPU, g.Env.Cores) }},
 		text(func(g *results.Group) string { return strconv.Itoa(g.Load.Keys) }, "keys-"),
 		text(func(g *results.Group) string { return fmt.Sprint(g.Load.Skew) }, "skew-"),
-		text(func(g *results.Group) string { return fmt.Sprint(g.Load.Shared) }, "shared-"),
+		{axis: alongShared,
+			of:   func(g *results.Group) string { return fmt.Sprint(g.Load.Shared) },
+			slug: func(g *results.Group) string { return "shared-" + fmt.Sprint(g.Load.Shared) }},
 		text(func(g *results.Group) string { return strconv.Itoa(g.Load.Depth) }, "depth-"),
 		text(func(g *results.Group) string { return fmt.Sprint(g.Load.Try) }, "try-"),
 		text(func(g *results.Group) string { return strconv.Itoa(g.Load.Together) }, "together-"),
@@ -74,6 +83,9 @@ func dimensions() []dimension {
 		text(func(g *results.Group) string { return g.Load.Think.String() }, "think-"),
 		text(func(g *results.Group) string { return fmt.Sprint(g.Load.Rate) }, "rate-"),
 		text(func(g *results.Group) string { return g.Load.Wait.String() }, "wait-"),
+		{server: true, axis: alongRTT,
+			of:   func(g *results.Group) string { return fmt.Sprintf("%012d", g.Load.RTT) }, // in the order of length
+			slug: func(g *results.Group) string { return "rtt-" + strings.ReplaceAll(g.Load.RTT.String(), "µ", "u") }},
 		text(func(g *results.Group) string { return fmt.Sprint(g.Load.Ops) }, "ops-"),
 		text(func(g *results.Group) string { return faults(g) }, "faults-"),
 		{lenient: true,
@@ -107,8 +119,18 @@ func product(s results.Server) string { return cmp.Or(s.Product, s.Kind) }
 // sets splits groups into what may be drawn together, in a fixed order. Nothing
 // is refused: where a file holds several servers, machines or loads, each gets
 // pictures of its own, told apart by the suffix.
-func sets(groups []results.Group) []set {
+func sets(groups []results.Group) []set { return setsAlong(groups, "") }
+
+// setsAlong is sets for a picture that is drawn along one dimension: groups that
+// differ in it stay together.
+func setsAlong(groups []results.Group, axis string) []set {
 	all := dimensions()
+	place := func(*results.Group) string { return "" }
+	if axis != "" {
+		i := slices.IndexFunc(all, func(d dimension) bool { return d.axis == axis })
+		place = all[i].of
+		all = slices.Delete(all, i, i+1)
+	}
 	// Lenient dimensions join the key in turn, until no picture has two groups
 	// for one place.
 	var dims []dimension
@@ -122,7 +144,7 @@ func sets(groups []results.Group) []set {
 		if !d.lenient {
 			continue
 		}
-		if finer := split(groups, append(slices.Clone(dims), d)); crowded(finer) < crowded(parts) {
+		if finer := split(groups, append(slices.Clone(dims), d)); crowded(finer, place) < crowded(parts, place) {
 			dims = append(dims, d)
 			parts = finer
 		}
@@ -179,16 +201,17 @@ func split(groups []results.Group, dims []dimension) []set {
 }
 
 // crowded counts the groups that another one of their set leaves no place for.
-func crowded(parts []set) int {
+func crowded(parts []set, along func(*results.Group) string) int {
 	n := 0
 	for _, s := range parts {
 		type place struct {
 			name   string
 			owners int
+			along  string
 		}
 		seen := make(map[place]bool)
 		for _, g := range s.groups {
-			p := place{g.Name(), g.Load.Owners}
+			p := place{g.Name(), g.Load.Owners, along(&g)}
 			if seen[p] {
 				n++
 			}

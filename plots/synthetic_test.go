@@ -39,6 +39,28 @@ func shapes() []shape {
 	}
 }
 
+// parts puts hand-offs of that mean length into r, of which a release takes about
+// a round trip.
+func parts(t testing.TB, r *results.Run, mean, rtt float64) {
+	t.Helper()
+	rng := rand.New(rand.NewPCG(uint64(mean), uint64(rtt)))
+	whole, release, notice := results.NewHistogram(1e10), results.NewHistogram(1e10), results.NewHistogram(1e10)
+	for range 500 {
+		first := int64(max(rtt, 3e3) * math.Exp(0.2*rng.NormFloat64()))
+		all := max(first, int64(mean*math.Exp(0.4*rng.NormFloat64())))
+		for h, v := range map[*results.Histogram]int64{whole: all, release: first, notice: all - first} {
+			if err := h.Record(v); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	for name, h := range map[string]*results.Histogram{results.Handoff: whole, results.HandoffRelease: release, results.HandoffNotice: notice} {
+		if err := r.Put(name, h); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
 // synthetic makes the runs of every shape for each client × owners × block; all
 // numbers follow from the seed in the names.
 func synthetic(t testing.TB, clients []string, owners []int, blocks int) []results.Run {
@@ -104,6 +126,9 @@ func synthetic(t testing.TB, clients []string, owners []int, blocks int) []resul
 						if err := r.Put(name, h); err != nil {
 							t.Fatal(err)
 						}
+					}
+					if n > 1 && sh.algo != "local-none" {
+						parts(t, &r, max(handoff, 5e3), sh.rtt)
 					}
 					r.Series = &results.Series{Window: 1e8}
 					var sum, squares float64

@@ -12,13 +12,18 @@ import (
 // curve is one metric of v against the number of owners: the median of the valid
 // runs with whiskers from least to greatest, and each invalid run beside it.
 func (v *series) curve(metric string, u unit) line {
+	return v.curveAt(metric, u, func(g *results.Group) float64 { return float64(g.Load.Owners) })
+}
+
+// curveAt is the same against what at gives for each group.
+func (v *series) curveAt(metric string, u unit, at func(g *results.Group) float64) line {
 	l := line{name: v.name, look: v.look}
 	for _, g := range v.groups {
 		p, ok := g.Points[metric]
 		if !ok {
 			continue
 		}
-		x := float64(g.Load.Owners)
+		x := at(g)
 		l.points = append(l.points, point{x: x, y: p.Median, lo: p.Min, hi: p.Max, hollow: !g.Valid()})
 		if !g.Valid() {
 			continue

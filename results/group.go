@@ -122,6 +122,8 @@ func compareGroups(a, b *Group) int {
 		cmp.Compare(a.Load.Hold.Mean, b.Load.Hold.Mean),
 		cmp.Compare(a.Load.Hold.String(), b.Load.Hold.String()),
 		cmp.Compare(a.Load.Rate, b.Load.Rate),
+		cmp.Compare(a.Load.Shared, b.Load.Shared),
+		cmp.Compare(a.Load.RTT, b.Load.RTT),
 		cmp.Compare(a.Load.Clients, b.Load.Clients),
 		cmp.Compare(a.Load.Owners, b.Load.Owners),
 		cmp.Compare(a.Trial, b.Trial),
@@ -230,8 +232,8 @@ func (r *Run) Thin(metric string) bool {
 }
 
 // Relate returns runs with Efficiency in the metrics of each run beside which
-// the yardstick ran: in the same session and block, under the same load. Where
-// it did not, or a run has an Efficiency already, nothing is added. Runs is
+// the yardstick ran: in the same session and block, under the same load but for
+// the round trip, since it makes none. Where it did not, or a run has an Efficiency already, nothing is added. Runs is
 // unchanged.
 func Relate(runs []Run) []Run {
 	type place struct {
@@ -239,7 +241,11 @@ func Relate(runs []Run) []Run {
 		block   int
 		load    Load
 	}
-	at := func(r *Run) place { return place{r.Session, r.Block, asked(r.Load)} }
+	at := func(r *Run) place {
+		l := asked(r.Load)
+		l.RTT = 0
+		return place{r.Session, r.Block, l}
+	}
 	bound := make(map[place]float64)
 	for i := range runs {
 		if r := &runs[i]; r.Algo == Yardstick && r.Valid.OK {

@@ -23,6 +23,10 @@ type Load struct {
 	Try      bool    `json:"try,omitempty"`      // TryAcquire in the place of Acquire; closed loop only
 	Together int     `json:"together,omitempty"` // keys that are taken at once as one lock; 0 means 1
 
+	// RTT is what a proxy before each server adds to a round trip, half of it
+	// each way; 0 is no proxy, and so are locks that need no server.
+	RTT time.Duration `json:"rtt_ns,omitempty"`
+
 	Hold   Dist   `json:"hold"`    // time inside the lock, as asked
 	HoldBy string `json:"hold_by"` // method: "sleep", "nanosleep", "spin", or "none" for a hold of 0; "" lets the harness choose by the mean
 	Think  Dist   `json:"think"`   // closed loop: time between a release and the next acquire

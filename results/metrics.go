@@ -29,18 +29,25 @@ const (
 	Lag           = "lag"            // called − due: the harness's own lateness; open loop only
 	Failed        = "failed"         // called → gave up, of acquires that ended without a grant
 	Handoff       = "handoff"        // from the call of Release to the next grant of that key, where somebody waited
-	Bypass        = "bypass"         // later arrivals that were granted before this one; a count, not ns
+
+	// The two parts of each hand-off, which add up to it: they have its count, and
+	// their sums make its sum.
+	HandoffRelease = "handoff-release" // until Release returned, or until that grant if it came first
+	HandoffNotice  = "handoff-notice"  // from there to the grant: until the next owner noticed and had the key; 0 if the grant came first
+
+	Bypass = "bypass" // later arrivals that were granted before this one; a count, not ns
 )
 
 // The names of the other metrics. Where the server or the kind of run does not
 // tell a number, it is absent, never 0.
 const (
-	AcqRate    = "acq/s"              // grants in the measured window, 1/s
-	Efficiency = "handoff-efficiency" // acq/s ÷ acq/s of Yardstick in the same block under the same load
-	Jain       = "jain"               // (Σx)²/(nΣx²) of grants per owner (Jain, Chiu, Hawe 1984)
-	JainW      = "jain-w"             // median of the same over windows of 4·n consecutive grants
-	Starved    = "starved"            // owners without a grant in the window
-	LongestRun = "longest-run"        // most consecutive grants to one owner while others waited
+	AcqRate      = "acq/s"              // grants in the measured window, 1/s
+	Efficiency   = "handoff-efficiency" // acq/s ÷ acq/s of Yardstick in the same block under the same load
+	Jain         = "jain"               // (Σx)²/(nΣx²) of grants per owner (Jain, Chiu, Hawe 1984)
+	JainW        = "jain-w"             // median of the same over windows of 4·n consecutive grants
+	Starved      = "starved"            // owners without a grant in the window
+	HandoffEarly = "handoff-early"      // share of the hand-offs in which the next owner had the key before Release returned
+	LongestRun   = "longest-run"        // most consecutive grants to one owner while others waited
 
 	Violations  = "violations"   // overlapping holds seen by the witness
 	StaleTokens = "stale-tokens" // writes that the fenced resource refused
@@ -80,7 +87,7 @@ func Better(name string) string {
 	switch name {
 	case AcqRate, Efficiency, Jain, JainW:
 		return "higher"
-	case LittleError, CliCPUShare, Readers, Refused:
+	case LittleError, CliCPUShare, Readers, Refused, HandoffEarly:
 		return ""
 	}
 	if strings.HasPrefix(name, Hold+"-") {

@@ -130,7 +130,7 @@ type Env struct {
 	Seed        uint64  `json:"seed,string"`
 
 	// Probes, taken just before the run, in ns.
-	RTTp50          int64 `json:"rtt_p50_ns,omitempty"`          // PING to the first server
+	RTTp50          int64 `json:"rtt_p50_ns,omitempty"`          // PING to the first server, as the clients reach it
 	RTTp99          int64 `json:"rtt_p99_ns,omitempty"`          //
 	TimerOvershoot  int64 `json:"timer_overshoot_ns,omitempty"`  // median of time.Sleep(1 ms) beyond 1 ms
 	ClockResolution int64 `json:"clock_resolution_ns,omitempty"` // smallest step seen between two readings

@@ -23,9 +23,9 @@ func closeCases() []Case {
 		{Name: "close-ends-waits", Sentence: closes, Moot: lock.NoExclusion, run: closeEndsWaits},
 		{Name: "close-spares-others", Sentence: closes, run: closeSparesOthers},
 		{Name: "goroutines", Sentence: client, run: goroutines},
-		{Name: "connections", Sentence: client, relay: true, run: connections},
+		{Name: "connections", Sentence: client, proxy: true, run: connections},
 		{
-			Name: "conns", Moot: lock.NoExclusion, relay: true, run: conns,
+			Name: "conns", Moot: lock.NoExclusion, proxy: true, run: conns,
 			Sentence: "Conns is the most connections one Locker opens for its commands; 0 leaves it to the variant.",
 		},
 	}
@@ -161,15 +161,15 @@ func labelled(id string) string {
 
 // connections counts a Locker's connections while it works and after its Close.
 func connections(e *env) {
-	d, r := e.behind()
+	d, proxies := e.behind()
 	l := e.openAs(d, e.config(long))
 	e.busy(l)
-	if r.peak() == 0 {
-		e.Fatalf("no connection went through the relay, so nothing was counted")
+	if proxies.Traffic().Peak == 0 {
+		e.Fatalf("no connection went through the proxy, so nothing was counted")
 	}
 	e.close(l)
-	if !until(e.o.Patience, func() bool { return r.open() == 0 }) {
-		e.Broken("%d of %d connections are still open %v after Close", r.open(), r.peak(), e.o.Patience)
+	if !until(e.o.Patience, func() bool { return proxies.Traffic().Open == 0 }) {
+		e.Broken("%d connections are still open %v after Close", proxies.Traffic().Open, e.o.Patience)
 	}
 }
 
@@ -178,7 +178,7 @@ func conns(e *env) {
 	const most = 3
 	key := e.key("k")
 	held := e.take(e.open(long), key)
-	d, r := e.behind()
+	d, proxies := e.behind()
 	c := e.config(long)
 	c.Conns = most
 	l := e.openAs(d, c)
@@ -196,14 +196,12 @@ func conns(e *env) {
 		}
 		e.free(g.lease)
 	}
-	allowed := int64(most)
+	allowed := most
 	if e.v.Caps.Has(lock.Notify) {
 		allowed++ // for the messages
 	}
-	for _, x := range r {
-		if n := x.peak.Load(); n > allowed {
-			e.Broken("%d connections were open at once", n)
-		}
+	if n := proxies.Traffic().Peak; n > allowed {
+		e.Broken("%d connections were open at once", n)
 	}
 }
 

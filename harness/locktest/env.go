@@ -11,6 +11,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/lockbench/lockbench/harness/fault"
 	"github.com/lockbench/lockbench/impls/lock"
 )
 
@@ -42,7 +43,7 @@ type env struct {
 	wg      sync.WaitGroup // calls of Acquire in flight
 	keys    []string
 	lockers []lock.Locker
-	relays  []*relay
+	proxies fault.Proxies
 }
 
 func newEnv(t T, c Case, v lock.Variant, d lock.Deployment, o Options) *env {
@@ -70,8 +71,8 @@ func (e *env) finish() {
 		e.Errorf("%s: a call has not returned %v after its context ended and its Locker was closed", e.v.Name(), e.o.Patience)
 		return
 	}
-	for _, r := range e.relays {
-		r.close()
+	if err := e.proxies.Close(); err != nil {
+		e.Errorf("%s: closing the proxies of a case: %v", e.v.Name(), err)
 	}
 	if e.o.Remove == nil || len(e.keys) == 0 {
 		return
@@ -180,20 +181,14 @@ func (e *env) close(l lock.Locker) {
 	}
 }
 
-// behind is the deployment seen through relays of this case.
-func (e *env) behind() (lock.Deployment, relays) {
+// behind is the deployment seen through proxies of this case.
+func (e *env) behind() (lock.Deployment, fault.Proxies) {
 	e.Helper()
-	d := lock.Deployment{Kind: e.d.Kind}
-	var list relays
-	for _, node := range e.d.Nodes {
-		r, seen, err := newRelay(node)
-		if err != nil {
-			e.Fatalf("relay: %v", err)
-		}
-		d.Nodes = append(d.Nodes, seen)
-		list = append(list, r)
+	list, d, err := fault.Before(e.d)
+	if err != nil {
+		e.Fatalf("proxy: %v", err)
 	}
-	e.relays = append(e.relays, list...)
+	e.proxies = append(e.proxies, list...)
 	return d, list
 }
 

@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/lockbench/lockbench/harness/fault"
 	"github.com/lockbench/lockbench/impls/lock"
 )
 
@@ -230,14 +231,14 @@ func takeoverRound(e *env) {
 func pause(e *env) {
 	key := e.key("k")
 	if e.v.Caps.Has(lock.Renew) {
-		if !relayable(e.d) {
+		if !fault.Proxied(e.d) {
 			e.Fatalf("the renewals can be stalled only where the servers have plain TCP addresses")
 		}
-		d, r := e.behind()
+		d, proxies := e.behind()
 		c := e.config(e.ttl)
 		c.Timeout = e.ttl
 		e.take(e.openAs(d, c), key)
-		r.each((*relay).cut)
+		proxies.SetBoth(fault.Reset)
 	} else {
 		e.take(e.open(e.ttl), key)
 	}

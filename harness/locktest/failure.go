@@ -9,20 +9,21 @@ import (
 	"strings"
 	"time"
 
+	"github.com/lockbench/lockbench/harness/fault"
 	"github.com/lockbench/lockbench/impls/lock"
 )
 
 func failureCases() []Case {
 	return []Case{
-		{Name: "service-dies", Sentence: blocks, Moot: lock.NoExclusion, relay: true, run: serviceDies},
-		{Name: "answer-late", Sentence: nothing, Moot: lock.NoExclusion, relay: true, run: answerNeverComes},
-		{Name: "answer-lost", Sentence: nothing, Moot: lock.NoExclusion, relay: true, run: answerLost},
+		{Name: "service-dies", Sentence: blocks, Moot: lock.NoExclusion, proxy: true, run: serviceDies},
+		{Name: "answer-late", Sentence: nothing, Moot: lock.NoExclusion, proxy: true, run: answerNeverComes},
+		{Name: "answer-lost", Sentence: nothing, Moot: lock.NoExclusion, proxy: true, run: answerLost},
 		{
-			Name: "release-answer-lost", Moot: lock.NoExclusion, relay: true, run: releaseAnswerLost,
+			Name: "release-answer-lost", Moot: lock.NoExclusion, proxy: true, run: releaseAnswerLost,
 			Sentence: "ErrUncertain says that the service may have granted (or freed) the key, although its answer never arrived.",
 		},
 		{
-			Name: "unreachable", relay: true, run: unreachable,
+			Name: "unreachable", proxy: true, run: unreachable,
 			Sentence: "It returns an error that names what could not be reached, never one that repeats a password.",
 		},
 	}
@@ -51,10 +52,10 @@ func serviceDies(e *env) {
 	key := e.key("k")
 	direct := e.open(long)
 	held := e.take(direct, key)
-	d, r := e.behind()
+	d, proxies := e.behind()
 	c := e.start(e.Context(), e.openAs(d, e.shaky()), key)
 	time.Sleep(e.pause) // so that it waits; a service that dies earlier must end it as well
-	r.each((*relay).cut)
+	proxies.SetBoth(fault.Reset)
 	g := e.end(c, "Acquire, whose service has failed,")
 	if g.err == nil || g.lease != nil {
 		e.Broken("the service failed under a waiter: lease %v, error %v", g.lease, g.err)
@@ -72,10 +73,10 @@ func (e *env) warm(l lock.Locker) {
 // answerNeverComes swallows every answer from some moment on.
 func answerNeverComes(e *env) {
 	key := e.key("k")
-	d, r := e.behind()
+	d, proxies := e.behind()
 	l := e.openAs(d, e.shaky())
 	e.warm(l)
-	r.each(func(r *relay) { r.muted.Store(true) })
+	proxies.Set(fault.Down, fault.Drop)
 	g := e.end(e.start(e.Context(), l, key), "Acquire without an answer")
 	if g.err == nil {
 		e.Broken("a lease was granted without an answer of the service")
@@ -87,10 +88,12 @@ func answerNeverComes(e *env) {
 // that sends the command again finds the key held, by itself.
 func answerLost(e *env) {
 	key := e.key("k")
-	d, r := e.behind()
+	d, proxies := e.behind()
 	l := e.openAs(d, e.shaky())
 	e.warm(l)
-	r.each(func(r *relay) { r.drop.Store(true) })
+	for _, p := range proxies {
+		p.ResetNext(fault.Down)
+	}
 	ctx, cancel := context.WithTimeout(e.Context(), 2*e.ttl)
 	defer cancel()
 	g := e.end(e.start(ctx, l, key), "Acquire, whose first answer was lost,")
@@ -104,10 +107,10 @@ func answerLost(e *env) {
 // releaseAnswerLost swallows the answer to a Release.
 func releaseAnswerLost(e *env) {
 	key := e.key("k")
-	d, r := e.behind()
+	d, proxies := e.behind()
 	l := e.openAs(d, e.shaky())
 	lease := e.take(l, key)
-	r.each(func(r *relay) { r.muted.Store(true) })
+	proxies.Set(fault.Down, fault.Drop)
 	err := e.release(lease)
 	if err == nil || errors.Is(err, lock.ErrLost) {
 		e.Broken("the answer to a Release was lost, and Release returned %v", err)

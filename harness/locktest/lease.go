@@ -6,6 +6,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/lockbench/lockbench/harness/fault"
 	"github.com/lockbench/lockbench/impls/lock"
 )
 
@@ -24,7 +25,7 @@ func leaseCases() []Case {
 			Sentence: "Close drops the client without releasing leases; they expire.",
 		},
 		{
-			Name: "deadline", Moot: lock.Crash | lock.NoExclusion, relay: true, run: deadline,
+			Name: "deadline", Moot: lock.Crash | lock.NoExclusion, proxy: true, run: deadline,
 			Sentence: "Deadline is counted from before the request was sent, on this process's monotonic clock, so the lease cannot have ended earlier unless the server's clock jumped.",
 		},
 		{
@@ -96,12 +97,12 @@ func leaseEnds(e *env) {
 // deadline has not passed.
 func deadline(e *env) {
 	key := e.key("k")
-	d, r := e.behind()
+	d, proxies := e.behind()
 	c := e.config(e.ttl)
 	c.NodeTimeout = e.ttl / 2 // or a variant on several nodes would take all for dead
 	a, b := e.openAs(d, c), e.open(long)
 	e.warm(a)
-	r.each(func(r *relay) { r.late.Store(int64(e.ttl / 4)) })
+	proxies.Set(fault.Down, fault.Delay(e.ttl/4))
 	lease, ok := e.take(a, key).(lock.Deadliner)
 	if !ok || lease.Deadline().IsZero() {
 		return // guard says who must have one

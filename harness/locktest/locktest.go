@@ -21,6 +21,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/lockbench/lockbench/harness/fault"
 	"github.com/lockbench/lockbench/impls/lock"
 )
 
@@ -83,10 +84,10 @@ type Case struct {
 	Moot lock.Hazards
 
 	store bool // takes keys away or inspects them, by Options
-	relay bool // puts a relay between client and server
+	proxy bool // puts a proxy between client and server
 	alone bool // loads the machine: runs before the cases that wait
 
-	renewals bool // puts a relay before a variant that renews
+	renewals bool // puts a proxy before a variant that renews
 	run      func(*env)
 }
 
@@ -107,8 +108,10 @@ func (c Case) skip(v lock.Variant, d lock.Deployment, o Options) string {
 		return "it declares " + (v.Unsafe & c.Moot).String()
 	case c.store && o.Remove == nil:
 		return "it keeps nothing in a store"
-	case (c.relay || c.renewals && v.Caps.Has(lock.Renew)) && !relayable(d):
-		return "no relay can stand before its servers (they are reached by TLS or a socket, or tell their own addresses)"
+	case slices.Contains(v.Exempt, c.Name):
+		return "it is exempt"
+	case (c.proxy || c.renewals && v.Caps.Has(lock.Renew)) && !fault.Proxied(d):
+		return "no proxy can stand before its servers (they are reached by TLS or a socket, or tell their own addresses)"
 	}
 	return ""
 }

@@ -32,7 +32,7 @@ type Masters struct {
 	mu       sync.Mutex
 	closed   bool
 	watching Subscription
-	conns    map[*tracked]string // to the host:port of each
+	conns    map[*led]string // to the host:port of each
 }
 
 // ErrNoMaster refuses a server that sentinels name as the master and that is
@@ -155,7 +155,7 @@ func (m *Masters) check() {
 		return // a gap in the messages follows, or the old master stays
 	}
 	m.mu.Lock()
-	var stale []*tracked
+	var stale []*led
 	for c, to := range m.conns {
 		if to != at.Host {
 			stale = append(stale, c)
@@ -169,22 +169,22 @@ func (m *Masters) check() {
 
 // Track notes that c leads to host:port, until it is closed.
 func (m *Masters) Track(c net.Conn, hostport string) net.Conn {
-	t := &tracked{Conn: c, m: m}
+	t := &led{Conn: c, m: m}
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.conns == nil {
-		m.conns = make(map[*tracked]string)
+		m.conns = make(map[*led]string)
 	}
 	m.conns[t] = hostport
 	return t
 }
 
-type tracked struct {
+type led struct {
 	net.Conn
 	m *Masters
 }
 
-func (t *tracked) Close() error {
+func (t *led) Close() error {
 	t.m.mu.Lock()
 	delete(t.m.conns, t)
 	t.m.mu.Unlock()

@@ -4,9 +4,9 @@ import "github.com/lockbench/lockbench/impls/lock"
 
 // Variants returns the locks of this package on one client library, in the
 // order in which people discover them. Client is the library's short name and
-// becomes Variant.Client.
+// becomes Variant.Client. Its Dial must know every topology.
 func Variants(client string, dial Dial) []lock.Variant {
-	return []lock.Variant{
+	list := []lock.Variant{
 		setnx(client, dial),
 		setnxExpire(client, dial),
 		setnxLua(client, dial),
@@ -24,5 +24,31 @@ func Variants(client string, dial Dial) []lock.Variant {
 		handoff(client, dial),
 		reentrant(client, dial),
 		spin(client, dial),
+	}
+	for i := range list {
+		switch v := &list[i]; {
+		case v.Needs.Nodes > 1:
+		case v.Caps.Has(lock.Multi):
+			v.Over = []lock.Topology{lock.Sentinel}
+		default:
+			v.Over = []lock.Topology{lock.Cluster, lock.Sentinel}
+		}
+	}
+	return list
+}
+
+// Pipelined returns those locks whose commands may share one connection, for a
+// client library that sends those of all goroutines over it: each is short, and
+// none blocks in the server. Redis-tracking is here alone: its Dial has to make a
+// [Tracker]. The flawed stages are left out, since another client would show
+// nothing new of them.
+func Pipelined(client string, dial Dial) []lock.Variant {
+	return []lock.Variant{
+		token(client, dial),
+		native(client, dial),
+		watchdog(client, dial),
+		fenced(client, dial),
+		tracking(client, dial),
+		handoff(client, dial),
 	}
 }
