@@ -32,7 +32,7 @@ type Masters struct {
 	mu       sync.Mutex
 	closed   bool
 	watching Subscription
-	conns    map[*led]string // to the host:port of each
+	conns    map[*followed]string // to the host:port of each
 }
 
 // ErrNoMaster refuses a server that sentinels name as the master and that is
@@ -155,7 +155,7 @@ func (m *Masters) check() {
 		return // a gap in the messages follows, or the old master stays
 	}
 	m.mu.Lock()
-	var stale []*led
+	var stale []*followed
 	for c, to := range m.conns {
 		if to != at.Host {
 			stale = append(stale, c)
@@ -169,29 +169,29 @@ func (m *Masters) check() {
 
 // Track notes that c leads to host:port, until it is closed.
 func (m *Masters) Track(c net.Conn, hostport string) net.Conn {
-	t := &led{Conn: c, m: m}
+	t := &followed{Conn: c, m: m}
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.conns == nil {
-		m.conns = make(map[*led]string)
+		m.conns = make(map[*followed]string)
 	}
 	m.conns[t] = hostport
 	return t
 }
 
-type led struct {
+type followed struct {
 	net.Conn
 	m *Masters
 }
 
-func (t *led) Close() error {
+func (t *followed) Close() error {
 	t.m.mu.Lock()
 	delete(t.m.conns, t)
 	t.m.mu.Unlock()
 	return t.Conn.Close()
 }
 
-// Close stops listening to the sentinels. It closes no tracked connection.
+// Close stops listening to the sentinels. It closes no followed connection.
 func (m *Masters) Close() error {
 	m.mu.Lock()
 	m.closed = true

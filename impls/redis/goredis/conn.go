@@ -44,24 +44,27 @@ func Dial(_ context.Context, ep lock.Endpoint, c lock.Config) (redis.Conn, error
 	return &conn{client: goredis.NewClient(o), c: c}, nil
 }
 
-// Wrap makes a Conn of a client, which the Conn then owns.
-func Wrap(client *goredis.Client, c lock.Config) redis.Conn { return &conn{client: client, c: c} }
-
-// Client makes the client that Dial wraps for a single server, for the locks that
-// other people have written on this library: compared with ours they shall have
-// the same pool, the same time-outs and the same protocol. It does not count
-// commands. Its errors never hold the password of ep.
+// Client makes the client that Dial wraps, for the locks that other people have
+// written on this library: compared with ours they shall have the same pool, the
+// same time-outs and the same protocol. It does not count commands. It refuses
+// the addresses of clusters and sentinels. Its errors never hold the password of ep.
 func Client(ep lock.Endpoint, c lock.Config) (*goredis.Client, error) {
-	u, err := redis.ParseURL(ep)
+	if t := ep.Topology(); t != lock.Single {
+		return nil, fmt.Errorf("redis: this lock runs on single servers only: name one as redis://HOST:PORT")
+	}
+	a, err := redis.ParseAddress(ep)
 	if err != nil {
 		return nil, err
 	}
-	o, err := options(u, c)
+	o, err := options(a.Hosts[0], c)
 	if err != nil {
 		return nil, err
 	}
 	return goredis.NewClient(o), nil
 }
+
+// Wrap makes a Conn of a client, which the Conn then owns.
+func Wrap(client *goredis.Client, c lock.Config) redis.Conn { return &conn{client: client, c: c} }
 
 // options are those of a client of the server at u.
 func options(u *url.URL, c lock.Config) (*goredis.Options, error) {
