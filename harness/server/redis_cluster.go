@@ -197,7 +197,7 @@ func startCluster(ctx context.Context, path string, d *tempDir, h *crew) (*clust
 			bus, err := freePort(ctx)
 			return append(redisFlags(), "--cluster-enabled", "yes", "--cluster-port", strconv.Itoa(bus),
 				// How long a node may be silent: a machine that measures is busy.
-				"--cluster-node-timeout", "30000"), err
+				"--cluster-node-timeout", "60000"), err
 		}})
 		if err != nil {
 			return nil, "", err
