@@ -14,8 +14,11 @@ TEST    := $(GO) test -timeout 30m
 RUN     ?= results/runs/quick.jsonl
 GALLERY ?= plots/gallery
 
+REDIS_RUN     ?= results/runs/redis.jsonl
+REDIS_GALLERY ?= plots/redis
+
 .DEFAULT_GOAL := help
-.PHONY: help build test race lint cover servers bench bench-harness plots clean
+.PHONY: help build test race soak lint cover servers bench bench-harness bench-redis plots clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -28,6 +31,9 @@ test: ## run all tests
 
 race: ## run all tests under the race detector, without the longest
 	$(TEST) -short -race ./...
+
+soak: ## work all sound variants for ten minutes under the race detector
+	LOCKBENCH_SOAK=10m $(GO) test -race -timeout 60m -count 1 -v -run TestSoak ./impls
 
 lint: ## check format, vet and style
 	@test -z "$$(gofmt -l .)" || { echo "gofmt would change:"; gofmt -l .; exit 1; }
@@ -51,6 +57,13 @@ plots: build ## measure the quick profile, draw it, and say where the pictures a
 	@mkdir -p $(dir $(RUN)) && rm -f $(RUN)
 	bin/lockbench run -profile quick -out $(RUN)
 	bin/lockbench plot -in $(RUN) -out $(GALLERY)
+
+bench-redis: build ## measure the Redis locks beside their peers, and judge what is claimed of them
+	@mkdir -p $(dir $(REDIS_RUN)) && rm -f $(REDIS_RUN)
+	$(GO) test -run '^$$' -bench Waiters -benchtime 5x ./impls
+	bin/lockbench run -profile redis -out $(REDIS_RUN)
+	bin/lockbench plot -in $(REDIS_RUN) -out $(REDIS_GALLERY)
+	bin/lockbench claims -profile redis -in $(REDIS_RUN) -out $(REDIS_GALLERY)
 
 clean: ## remove what was built, not what was measured
 	rm -rf bin cover.out

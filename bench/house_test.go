@@ -33,7 +33,9 @@ var floors = map[string][]string{
 	"impls/redis":         {"impls/lock"},
 	"impls/redis/goredis": {"impls/lock", "impls/redis"},
 	"impls/redis/redigo":  {"impls/lock", "impls/redis"},
-	"impls":               {"impls/lock", "impls/local", "impls/redis", "impls/redis/goredis", "impls/redis/redigo"},
+	"impls/redis/rueidis": {"impls/lock", "impls/redis"},
+	"impls/peer":          {"impls/lock", "impls/redis", "impls/redis/goredis"},
+	"impls":               {"impls/lock", "impls/peer", "impls/local", "impls/redis", "impls/redis/goredis", "impls/redis/redigo", "impls/redis/rueidis"},
 	"plots":               {"results"},
 	"bench":               {"impls", "impls/lock", "results", "harness", "harness/server", "harness/fault", "plots"},
 }

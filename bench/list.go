@@ -51,6 +51,7 @@ type entry struct {
 	Needs  lock.Needs   `json:"needs"`
 	Caps   lock.Caps    `json:"caps"`
 	Unsafe lock.Hazards `json:"unsafe"`
+	Exempt []string     `json:"exempt,omitempty"`
 	Doc    string       `json:"doc"`
 	Source string       `json:"source"`
 }
@@ -58,7 +59,7 @@ type entry struct {
 func listJSON(w io.Writer, all []lock.Variant) error {
 	list := []entry{}
 	for _, v := range all {
-		list = append(list, entry{v.Algo, v.Client, v.Needs, v.Caps, v.Unsafe, v.Doc, v.Source})
+		list = append(list, entry{v.Algo, v.Client, v.Needs, v.Caps, v.Unsafe, v.Exempt, v.Doc, v.Source})
 	}
 	e := json.NewEncoder(w)
 	e.SetEscapeHTML(false)
@@ -113,9 +114,18 @@ func markdown(all []lock.Variant) string {
 	for _, same := range byAlgo(all) {
 		v := same[0]
 		cells("`"+v.Algo+"`", strings.Join(clientsOf(same), ", "), v.Needs.String(),
-			strings.Join(v.Caps.List(), ", "), strings.Join(v.Unsafe.List(), ", "), v.Synopsis(), v.Source)
+			strings.Join(v.Caps.List(), ", "), breaks(v), v.Synopsis(), v.Source)
 	}
 	return b.String()
+}
+
+// breaks is what v does not survive, and what else it does not keep.
+func breaks(v lock.Variant) string {
+	text := strings.Join(v.Unsafe.List(), ", ")
+	if len(v.Exempt) > 0 {
+		text += "; fails " + strings.Join(v.Exempt, ", ")
+	}
+	return text
 }
 
 // The lines around the generated table.

@@ -81,7 +81,7 @@ type command struct {
 }
 
 func commands() []command {
-	return []command{listCommand(), serversCommand(), runCommand(), plotCommand(), lockCommand()}
+	return []command{listCommand(), serversCommand(), runCommand(), plotCommand(), claimsCommand(), lockCommand()}
 }
 
 // run carries out one call of the command and returns its exit status.

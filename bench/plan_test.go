@@ -230,10 +230,14 @@ func TestPlanNodes(t *testing.T) {
 // What make plots measures has to be over in less than 4 minutes, with room for
 // connecting and probing, some 200 ms a run.
 func TestQuickProfile(t *testing.T) {
-	g := defaultGrid()
-	if err := g.scenario("quick", quickProfile, nil); err != nil {
+	parts, err := defaultGrid().scenario("quick", quickProfile, nil)
+	if err != nil {
 		t.Fatal(err)
 	}
+	if len(parts) != 1 {
+		t.Fatalf("%d grids, want 1", len(parts))
+	}
+	g := parts[0]
 	trials, _, err := g.plan(impls.All())
 	if err != nil {
 		t.Fatal(err)

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"flag"
 	"fmt"
 	"strings"
@@ -20,12 +19,7 @@ A line that is no run is reported with its file and number and passed over; what
 remains is drawn, and the exit status is 1.`,
 		setup: func(fs *flag.FlagSet) func(context.Context, stdio) error {
 			var in []string
-			fs.Var(&list[string]{values: &in, parse: func(text string) (string, error) {
-				if text == "" {
-					return "", errors.New("want the name of a results file")
-				}
-				return text, nil
-			}}, "in", "results `files` of run; also the words after the flags")
+			fs.Var(&list[string]{values: &in, parse: filename}, "in", "results `files` of run; also the words after the flags")
 			dir := fs.String("out", ".", "`directory` of the pictures and of "+plots.SummaryFile+"; made if need be")
 			return func(_ context.Context, std stdio) error {
 				return drawFiles(std, append(in, fs.Args()...), *dir)
@@ -35,18 +29,9 @@ remains is drawn, and the exit status is 1.`,
 }
 
 func drawFiles(std stdio, files []string, dir string) error {
-	if len(files) == 0 {
-		return misuse("no results file given: name what run -out has written")
-	}
-	runs, bad := results.ReadFiles(files...)
-	for _, err := range bad {
-		complain(std.err, "lockbench plot", err)
-	}
-	if len(runs) == 0 {
-		if len(bad) > 0 {
-			return exit{status: exitFailure}
-		}
-		return fmt.Errorf("there are no runs in %s", strings.Join(files, " "))
+	runs, damaged, err := readRuns(std, "lockbench plot", files)
+	if err != nil {
+		return err
 	}
 	figures, err := plots.Draw(runs, dir)
 	for _, f := range figures {
@@ -60,10 +45,29 @@ func drawFiles(std stdio, files []string, dir string) error {
 		return err
 	}
 	say(std.out, "%d runs, %d pictures and %s in %s\n", len(runs), drawn(figures), plots.SummaryFile, dir)
-	if len(bad) > 0 {
+	if damaged {
 		return exit{status: exitFailure}
 	}
 	return nil
+}
+
+// readRuns reads stored runs. A line that is no run is complained of and passed
+// over, which damaged tells.
+func readRuns(std stdio, who string, files []string) (runs []results.Run, damaged bool, err error) {
+	if len(files) == 0 {
+		return nil, false, misuse("no results file given: name what run -out has written")
+	}
+	runs, bad := results.ReadFiles(files...)
+	for _, err := range bad {
+		complain(std.err, who, err)
+	}
+	if len(runs) == 0 {
+		if len(bad) > 0 {
+			return nil, true, exit{status: exitFailure}
+		}
+		return nil, false, fmt.Errorf("there are no runs in %s", strings.Join(files, " "))
+	}
+	return runs, len(bad) > 0, nil
 }
 
 func drawn(figures []plots.Figure) int {

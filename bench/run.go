@@ -36,15 +36,16 @@ is then 130. It is 1 if anything could not be measured, and 0 even if runs are
 not valid: the table says which, and why.
 
 A scenario file holds the flags from algo to yardstick as YAML, lists as lists,
-strictly; what is also given on the command line is taken from there:
+strictly; what is also given on the command line is taken from there. A list of
+such mappings makes as many grids, measured one after the other:
 
   algo: [redis-token, redis-watchdog]
   owners: [1, 8, 32]
   hold: exp:1ms
   for: 5s`,
 		setup: func(fs *flag.FlagSet) func(context.Context, stdio) error {
-			j := &job{grid: defaultGrid()}
-			j.grid.flags(fs)
+			j := &job{flags: defaultGrid()}
+			j.flags.flags(fs)
 			j.from.flags(fs)
 			fs.StringVar(&j.out, "out", "", "append the runs to this results `file`")
 			fs.Var(bounded[string]{&j.format, func(text string) (string, error) {
@@ -56,7 +57,7 @@ strictly; what is also given on the command line is taken from there:
 			}}, "format", "`form` of what is printed: text, json (the stored lines) or benchfmt (for benchstat) (default text)")
 			fs.BoolVar(&j.print, "print", false, "print the trials in the order of their running and stop")
 			fs.StringVar(&j.file, "scenario", "", "read what to measure from this YAML `file`")
-			fs.StringVar(&j.profile, "profile", "", "measure a `profile` that comes with the program: quick (what make plots measures)")
+			fs.StringVar(&j.profile, "profile", "", "measure a `profile` that comes with the program: quick (what make plots measures) or redis (make bench-redis)")
 			return func(ctx context.Context, std stdio) error {
 				if err := noArguments(fs); err != nil {
 					return err
@@ -71,7 +72,8 @@ strictly; what is also given on the command line is taken from there:
 
 // A job is one call of run.
 type job struct {
-	grid          grid
+	flags         grid // as the command line has it
+	grids         []grid
 	from          sources
 	out, format   string
 	print         bool
@@ -86,15 +88,17 @@ func (j *job) do(ctx context.Context, std stdio, given map[string]bool) error {
 	if err != nil {
 		return err
 	}
-	trials, skipped, err := j.grid.plan(impls.All())
+	trials, skipped, err := j.plan()
 	if err != nil {
 		return err
 	}
 	if skipped > 0 {
 		say(std.err, "lockbench run: %d loads with fewer owners than clients are left out\n", skipped)
 	}
-	if out := j.grid.incapable(impls.All()); len(out) > 0 {
-		say(std.err, "lockbench run: left out where the load asks for more than they can: %s\n", strings.Join(out, ", "))
+	for _, g := range j.grids {
+		if out := g.incapable(impls.All()); len(out) > 0 {
+			say(std.err, "lockbench run: left out where the load asks for more than they can: %s\n", strings.Join(out, ", "))
+		}
 	}
 	if j.print {
 		return printTrials(std.out, trials, j.format == "json")
@@ -123,8 +127,20 @@ func (j *job) do(ctx context.Context, std stdio, given map[string]bool) error {
 	return err
 }
 
-// resolve puts the scenario or profile into the grid.
-func (j *job) resolve(given map[string]bool) error {
+// plan is the plans of all grids, one after the other.
+func (j *job) plan() (trials []harness.Trial, skipped int, err error) {
+	for _, g := range j.grids {
+		part, n, err := g.plan(impls.All())
+		if err != nil {
+			return nil, 0, err
+		}
+		trials, skipped = append(trials, part...), skipped+n
+	}
+	return trials, skipped, nil
+}
+
+// resolve makes the grids from the flags, and the scenario or profile.
+func (j *job) resolve(given map[string]bool) (err error) {
 	switch {
 	case j.file != "" && j.profile != "":
 		return misuse("-scenario and -profile both say what to measure: give one of them")
@@ -133,14 +149,17 @@ func (j *job) resolve(given map[string]bool) error {
 		if err != nil {
 			return err
 		}
-		return j.grid.scenario(j.file, text, given)
+		j.grids, err = j.flags.scenario(j.file, text, given)
+		return err
 	case j.profile != "":
 		text, err := profile(j.profile)
 		if err != nil {
 			return err
 		}
-		return j.grid.scenario(j.profile, text, given)
+		j.grids, err = j.flags.scenario(j.profile, text, given)
+		return err
 	}
+	j.grids = []grid{j.flags}
 	return nil
 }
 
@@ -171,6 +190,14 @@ func (b *bank) rig(ctx context.Context, n lock.Needs) (*harness.Rig, error) {
 	return r, nil
 }
 
+// topology is that of the servers that were started for n.
+func (b *bank) topology(n lock.Needs) lock.Topology {
+	if r := b.rigs[n]; r != nil && r.Server != nil {
+		return r.Server.Topology()
+	}
+	return lock.Single
+}
+
 func (b *bank) close() error {
 	var errs []error
 	for _, s := range b.order {
@@ -187,7 +214,11 @@ func (b *bank) describe() []string {
 		for _, n := range s.Deployment.Nodes {
 			at = append(at, n.String())
 		}
-		list = append(list, fmt.Sprintf("server: %s %s (%s) at %s", s.Product, s.Version, s.Source, strings.Join(at, " ")))
+		what := s.Product + " " + s.Version
+		if t := s.Topology(); t != lock.Single {
+			what += " " + string(t)
+		}
+		list = append(list, fmt.Sprintf("server: %s (%s) at %s", what, s.Source, strings.Join(at, " ")))
 	}
 	return list
 }
@@ -216,10 +247,25 @@ func (j *job) start(ctx context.Context, std stdio, b *bank, trials []harness.Tr
 		say(std.err, "%s\n", line)
 	}
 	left := slices.DeleteFunc(slices.Clone(trials), func(t harness.Trial) bool { return missing[t.Variant.Needs] })
+	// Some needs are met by servers that work together in a way that the variant
+	// cannot use.
+	unsuited := make(map[string]bool)
+	left = slices.DeleteFunc(left, func(t harness.Trial) bool {
+		why := t.Variant.Unsuited(b.topology(t.Variant.Needs))
+		if name := t.Variant.Name(); why != "" && !unsuited[name] {
+			unsuited[name] = true
+			complain(std.err, "lockbench run", fmt.Errorf("left out %s: %s", name, why))
+		}
+		return why != ""
+	})
 	// A yardstick that nobody asked for is nothing to measure by itself.
-	chosen, err := choose(impls.All(), j.grid.algos, j.grid.clients)
-	if err != nil {
-		return nil, err
+	var chosen []lock.Variant
+	for _, g := range j.grids {
+		part, err := choose(impls.All(), g.algos, g.clients)
+		if err != nil {
+			return nil, err
+		}
+		chosen = append(chosen, part...)
 	}
 	wanted := func(t harness.Trial) bool {
 		return slices.ContainsFunc(chosen, func(v lock.Variant) bool { return v.Name() == t.Variant.Name() })

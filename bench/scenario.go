@@ -15,11 +15,22 @@ import (
 //go:embed quick.yaml
 var quickProfile []byte
 
+// redisProfile is that of `make bench-redis`, with the claims that it decides.
+//
+//go:embed redis.yaml
+var redisProfile []byte
+
+//go:embed redis.claims.yaml
+var redisClaims []byte
+
 func profile(name string) ([]byte, error) {
-	if name != "quick" {
-		return nil, misuse("there is no profile %q, only quick", name)
+	switch name {
+	case "quick":
+		return quickProfile, nil
+	case "redis":
+		return redisProfile, nil
 	}
-	return quickProfile, nil
+	return nil, misuse("there is no profile %q; there are quick and redis", name)
 }
 
 func readScenario(name string) ([]byte, error) {
@@ -30,27 +41,48 @@ func readScenario(name string) ([]byte, error) {
 	return text, nil
 }
 
-// scenario sets the flags of a grid from YAML: one mapping from the names of
+// scenario returns g with its flags set from YAML: a mapping from the names of
 // flags to a value or a list of values, each as it would stand behind the flag.
+// A list of such mappings gives a grid each, to be measured one after the other.
 // Flags that were given on the command line keep their values, but what the
 // scenario says of them is checked too. Errors begin with "name:line:".
-func (g *grid) scenario(name string, text []byte, given map[string]bool) error {
+func (g grid) scenario(name string, text []byte, given map[string]bool) ([]grid, error) {
 	var doc yaml.Node
 	if err := yaml.Load(text, &doc); err != nil {
-		return badYAML(name, err)
+		return nil, badYAML(name, err)
 	}
+	parts := doc.Content
+	if len(parts) == 1 && parts[0].Kind == yaml.SequenceNode {
+		parts = parts[0].Content
+	}
+	var list []grid
+	for _, part := range parts {
+		if part.Kind != yaml.MappingNode {
+			return nil, misuse("%s:%d: a scenario is a list of settings such as owners: [1, 8], or a list of such lists", name, part.Line)
+		}
+		one := g
+		if err := one.settings(name, part, given); err != nil {
+			return nil, err
+		}
+		list = append(list, one)
+	}
+	if len(list) == 0 {
+		return nil, misuse("%s:1: a scenario is a list of settings such as owners: [1, 8]", name)
+	}
+	return list, nil
+}
+
+// settings sets the flags of g that the mapping part names.
+func (g *grid) settings(name string, part *yaml.Node, given map[string]bool) error {
 	bad := func(n *yaml.Node, format string, args ...any) error {
 		return misuse("%s:%d: %w", name, n.Line, fmt.Errorf(format, args...))
-	}
-	if len(doc.Content) != 1 || doc.Content[0].Kind != yaml.MappingNode {
-		return misuse("%s:1: a scenario is a list of settings such as owners: [1, 8]", name)
 	}
 	into := flag.NewFlagSet("", flag.ContinueOnError)
 	g.flags(into)
 	aside := flag.NewFlagSet("", flag.ContinueOnError)
 	new(grid).flags(aside)
 	seen := make(map[string]bool)
-	pairs := doc.Content[0].Content
+	pairs := part.Content
 	for i := 0; i+1 < len(pairs); i += 2 {
 		key, value := pairs[i], pairs[i+1]
 		switch {

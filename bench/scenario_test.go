@@ -69,6 +69,19 @@ func TestFlagsBesideAScenarioWin(t *testing.T) {
 	}
 }
 
+// A list of mappings is measured one after the other, each on its own.
+func TestScenarioParts(t *testing.T) {
+	name := writeScenario(t, "- algo: redis-token\n  owners: [1, 2]\n- algo: local-none\n  repeat: 2\n")
+	got := call(t, "run", "-print", "-format", "json", "-client", "goredis", "-scenario", name)
+	first := call(t, "run", "-print", "-format", "json", "-client", "goredis", "-algo", "redis-token", "-owners", "1,2")
+	second := call(t, "run", "-print", "-format", "json", "-client", "goredis", "-algo", "local-none", "-repeat", "2")
+	if got.status != 0 || got.stdout != first.stdout+second.stdout {
+		t.Errorf("got %+v\nwant %s%s", got, first.stdout, second.stdout)
+	}
+	bad := writeScenario(t, "- owners: 1\n- owners: 1\n  owner: 2\n")
+	oneLine(t, call(t, "run", "-print", "-scenario", bad), exitMisuse, `s.yaml:3: there is no setting "owner"`)
+}
+
 func TestBadScenario(t *testing.T) {
 	for _, c := range []struct{ name, text, want string }{
 		{"unknown", "owners: 1\nowner: 2\n", `s.yaml:2: there is no setting "owner"`},

@@ -6,9 +6,11 @@ import (
 
 	"github.com/lockbench/lockbench/impls/local"
 	"github.com/lockbench/lockbench/impls/lock"
+	"github.com/lockbench/lockbench/impls/peer"
 	"github.com/lockbench/lockbench/impls/redis"
 	"github.com/lockbench/lockbench/impls/redis/goredis"
 	"github.com/lockbench/lockbench/impls/redis/redigo"
+	"github.com/lockbench/lockbench/impls/redis/rueidis"
 )
 
 // All returns every variant, the yardsticks first and each family in the order
@@ -19,5 +21,7 @@ func All() []lock.Variant {
 		local.Variants(),
 		redis.Variants("goredis", goredis.Dial),
 		redis.Variants("redigo", redigo.Dial),
+		redis.Pipelined("rueidis", rueidis.Dial),
+		peer.Variants(),
 	)
 }

@@ -12,6 +12,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/lockbench/lockbench/harness/locktest"
 	"github.com/lockbench/lockbench/impls"
 )
 
@@ -24,6 +25,14 @@ func TestAll(t *testing.T) {
 		}
 		seen[v.Name()] = true
 		clients[v.Algo] = append(clients[v.Algo], v.Client)
+		if len(v.Exempt) > 0 && !strings.HasPrefix(v.Algo, "peer-") {
+			t.Errorf("%s is ours and exempt from %q", v.Name(), v.Exempt)
+		}
+		for _, name := range v.Exempt {
+			if !slices.ContainsFunc(locktest.Cases(), func(c locktest.Case) bool { return c.Name == name }) {
+				t.Errorf("%s is exempt from %q, which is no case", v.Name(), name)
+			}
+		}
 		if v.Doc == "" || v.Source == "" || v.Open == nil {
 			t.Errorf("%s lacks Doc, Source or Open", v.Name())
 		}
@@ -37,17 +46,34 @@ func TestAll(t *testing.T) {
 			t.Errorf("%s: Names(k) is %q, want k first", v.Name(), names)
 		}
 	}
+	pipelined := []string{"redis-token", "redis-token-native", "redis-watchdog", "redis-fenced", "redis-tracking", "redis-handoff"}
 	for algo, list := range clients {
 		want := []string{""}
-		if strings.HasPrefix(algo, "redis-") {
+		switch {
+		case strings.HasPrefix(algo, "redis-"):
 			want = []string{"goredis", "redigo"}
+		case strings.HasPrefix(algo, "peer-rueidis"):
+			want = []string{"rueidis"}
+		case strings.HasPrefix(algo, "peer-"):
+			want = []string{"goredis"}
+		}
+		if slices.Contains(pipelined, algo) {
+			want = append(want, "rueidis")
+		}
+		if algo == "redis-tracking" { // no other library has client-side caching
+			want = []string{"rueidis"}
 		}
 		if !slices.Equal(list, want) {
 			t.Errorf("%s runs on %q, want %q", algo, list, want)
 		}
 	}
-	if got := len(impls.All()); got != 2+2*17 {
-		t.Errorf("%d variants, want 17 on each of 2 Redis clients and 2 in memory", got)
+	for _, algo := range pipelined {
+		if clients[algo] == nil {
+			t.Errorf("%s is missing", algo)
+		}
+	}
+	if got := len(impls.All()); got != 2+2*17+6+8 {
+		t.Errorf("%d variants, want 17 on each of 2 Redis clients, 6 on rueidis, 2 in memory and 8 peers", got)
 	}
 }
 
@@ -115,8 +141,8 @@ func TestCompleteHasTeeth(t *testing.T) {
 }
 
 // unlisted searches the package in dir for functions that make a lock.Variant
-// and returns how many there are and, in a sentence each, those that the
-// function Variants does not call.
+// and returns how many there are and, in a sentence each, those that neither of
+// the functions Variants and Pipelined calls.
 func unlisted(dir string) (made int, missing []string, err error) {
 	paths, err := filepath.Glob(filepath.Join(dir, "*.go"))
 	if err != nil {
@@ -140,7 +166,7 @@ func unlisted(dir string) (made int, missing []string, err error) {
 				continue
 			}
 			switch {
-			case f.Name.Name == "Variants":
+			case f.Name.Name == "Variants" || f.Name.Name == "Pipelined":
 				ast.Inspect(f, func(n ast.Node) bool {
 					if call, ok := n.(*ast.CallExpr); ok {
 						if name, ok := call.Fun.(*ast.Ident); ok {

@@ -59,7 +59,18 @@ func assigned() map[string]look {
 		"redis-token":         {colour: hex(0x0072b2), marker: star},
 		"redis-watchdog":      {colour: hex(0x56b4e9), marker: pentagon},
 		"redis-fenced":        {colour: hex(0x332288), marker: plus},
+		"redis-tracking":      {colour: hex(0x7a5a00), marker: circle},
 		"redis-handoff":       {colour: hex(0xe69f00), marker: cross},
+
+		// Other people's, in the colours of earth.
+		"peer-redsync":              {colour: hex(0x8c510a), marker: circle},
+		"peer-redsync-tuned":        {colour: hex(0xbf812d), marker: circle},
+		"peer-redsync-quorum":       {colour: hex(0x543005), marker: square},
+		"peer-redsync-quorum-tuned": {colour: hex(0x7a5a2b), marker: square},
+		"peer-redislock":            {colour: hex(0x01665e), marker: diamond},
+		"peer-redislock-tuned":      {colour: hex(0x35978f), marker: diamond},
+		"peer-rueidislock":          {colour: hex(0x762a83), marker: up},
+		"peer-rueidislock-tuned":    {colour: hex(0x9970ab), marker: up},
 	}
 }
 

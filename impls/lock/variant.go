@@ -23,6 +23,10 @@ type Variant struct {
 	Caps   Caps
 	Needs  Needs
 	Unsafe Hazards
+	// Exempt names the cases of the conformance suite that the variant cannot
+	// pass, beyond those that its hazards explain. Only the locks of other people
+	// may have any; the source says why, for each.
+	Exempt []string
 	// Keys lists every name that the variant may leave in the store for key,
 	// so that a run can remove what it made by name. Nil means just key.
 	Keys func(key string) []string

@@ -136,7 +136,7 @@ func TestTakeoverFails(t *testing.T) {
 
 func TestReleaseFails(t *testing.T) {
 	eachServer(t, func(t *testing.T, s *server) {
-		for _, want := range promises() {
+		for _, want := range s.promises() {
 			if want.algo == "redis-redlock" {
 				continue // it asks again itself: see TestRedlockRelease
 			}

@@ -37,7 +37,8 @@ type ballot struct {
 	*nodes
 	lines      *lines
 	key, owner string
-	shy        bool // it ended with the first node's no
+	shy        bool      // it ended with the first node's no
+	sent       time.Time // no later than the first command
 
 	mu       sync.Mutex
 	votes    []vote
@@ -100,6 +101,11 @@ func (b *ballot) offer(ctx context.Context, care bool) {
 			b.set(i, absent, errClosed)
 		}
 	}
+	b.outcome()
+}
+
+// outcome waits until a majority has granted the key, or cannot do so any more.
+func (b *ballot) outcome() {
 	b.await(nil, nil, func() bool {
 		have := b.count(yes)
 		return have >= b.need || have+b.count(pending) < b.need
@@ -119,9 +125,7 @@ func (b *ballot) ask(ctx context.Context, i int) {
 		v = yes
 	}
 	if b.set(i, v, err) {
-		b.free(ctx, i)
-		b.landed()
-		b.insist(ctx, i)
+		b.finish(ctx, i)
 	}
 }
 
@@ -222,18 +226,28 @@ func (b *ballot) drop(ctx context.Context) {
 			held = append(held, i)
 		}
 	}
-	b.flying += len(held)
 	b.mu.Unlock()
-	for _, i := range held {
-		ok := b.spawn(func() {
-			b.free(ctx, i)
-			b.landed()
-			b.insist(ctx, i)
-		})
-		if !ok {
+	b.giveBack(ctx, held)
+}
+
+// giveBack begins to delete the key on each of the nodes at.
+func (b *ballot) giveBack(ctx context.Context, at []int) {
+	b.mu.Lock()
+	b.flying += len(at)
+	b.mu.Unlock()
+	for _, i := range at {
+		if !b.spawn(func() { b.finish(ctx, i) }) {
 			b.landed()
 		}
 	}
+}
+
+// finish deletes the key on node i, which counts as flying already, and sees to
+// it that this is confirmed.
+func (b *ballot) finish(ctx context.Context, i int) {
+	b.free(ctx, i)
+	b.landed()
+	b.insist(ctx, i)
 }
 
 // insist asks node i again until the time-out as long as it has not confirmed.
@@ -292,7 +306,11 @@ func (b *ballot) release(ctx context.Context) error {
 		have := b.count(gone)
 		return have >= b.need || have+b.count(yes, unsure, doubted, pending) < b.need
 	}
-	b.drop(uncut)
+	if heir := b.lines.heir(b.key); heir != nil {
+		heir.handed <- b.pass(uncut)
+	} else {
+		b.drop(uncut)
+	}
 	b.await(ctx.Done(), timeout.C, decided)
 	return b.verdict()
 }

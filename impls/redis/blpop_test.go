@@ -36,10 +36,21 @@ func (s *server) blocked(t *testing.T, want string) {
 	}
 }
 
+// eachPool is eachServer without the libraries that send all commands over one
+// connection, which a BLPOP would block.
+func eachPool(t *testing.T, test func(t *testing.T, s *server)) {
+	t.Helper()
+	eachServer(t, func(t *testing.T, s *server) {
+		if !s.shared {
+			test(t, s)
+		}
+	})
+}
+
 // A waiter sleeps on the server, is woken by the release, and one signal wakes
 // no second.
 func TestBlpopWakes(t *testing.T) {
-	eachServer(t, func(t *testing.T, s *server) {
+	eachPool(t, func(t *testing.T, s *server) {
 		if !s.real {
 			return // the imitation does not tell who is blocked
 		}
@@ -90,7 +101,7 @@ func TestBlpopWakes(t *testing.T) {
 // The flaw: the woken client dies with the signal. The next waiter finds the
 // key free when its own sleep ends, and not at the end of any lease.
 func TestBlpopLostSignal(t *testing.T) {
-	eachServer(t, func(t *testing.T, s *server) {
+	eachPool(t, func(t *testing.T, s *server) {
 		held := mustTry(t, s.open(t, "redis-blpop", nil), "k")
 		asleep := make(chan struct{})
 		var once sync.Once
@@ -143,7 +154,7 @@ func TestBlpopLostSignal(t *testing.T) {
 // A wait that its context ends goes at once, and hands on the signal that its
 // BLPOP is given nevertheless.
 func TestBlpopGivesUp(t *testing.T) {
-	eachServer(t, func(t *testing.T, s *server) {
+	eachPool(t, func(t *testing.T, s *server) {
 		if !s.real {
 			return // the imitation does not tell who is blocked
 		}

@@ -40,7 +40,8 @@ var handoffRequeue string
 //	         {key}:fence → tokens drawn so far, in blocks of 1024, without end
 //	cost     acquire 1 script, whether the key is free or not; release 1 script, which also
 //	         grants to the next; a waiter holds no connection and sends nothing; per process
-//	         a PING each ttl/4 and, while it waits, a check of the key as often or each 250 ms
+//	         a PING each ttl/4 and, while it waits, a check of the key as often or each 250 ms;
+//	         on a cluster a connection to each node, and a SSUBSCRIBE for each slot, once
 //	safe     as redis-fenced; grants in the order in which the server saw the waiters
 //	breaks   as redis-fenced
 //	source   ours; a queue lock (Mellor-Crummey & Scott, 1991) whose queue is a Redis list
@@ -87,11 +88,7 @@ func handoff(client string, dial Dial) lock.Variant {
 			}
 			opening, cancel := context.WithTimeout(ctx, s.c.Timeout)
 			defer cancel()
-			h.inbox = &inbox{
-				message: h.message, patience: s.c.Timeout, down: h.fail,
-				gap: func() { h.tending.Go(h.recheck) }, // it asks the server, which takes a while
-			}
-			if err := h.inbox.open(opening, s.conn, "lockbench:inbox:"+s.prefix); err != nil {
+			if err := h.listen(opening, d.Nodes[0]); err != nil {
 				_ = s.conn.Close()
 				return nil, fmt.Errorf("redis: cannot listen: %w", err)
 			}
@@ -108,7 +105,7 @@ func queueKey(key string) string { return strings.TrimSuffix(fenceKey(key), "fen
 type queued struct {
 	owned
 	acquire, release, leave, check, requeue *Script
-	inbox                                   *inbox
+	inboxes                                 inboxes
 	tending                                 sync.WaitGroup
 
 	once   sync.Once
@@ -141,7 +138,10 @@ func (h *queued) id() (string, uint64) {
 	return h.prefix + ":" + strconv.FormatUint(n, 10) + ":" + strconv.FormatInt(millis(h.c.TTL), 10), n
 }
 
-func keysOf(key string) []string { return []string{key, queueKey(key), fenceKey(key)} }
+// keysOf are the keys of the scripts.
+func (h *queued) keysOf(key string) []string {
+	return append([]string{key, queueKey(key), fenceKey(key)}, h.inboxes.beside(key)...)
+}
 
 // over is why nothing can be acquired any more, or nil.
 func (h *queued) over(ctx context.Context) error {
@@ -173,6 +173,9 @@ func (h *queued) TryAcquire(ctx context.Context, key string) (lock.Lease, error)
 func (h *queued) Acquire(ctx context.Context, key string) (lock.Lease, error) {
 	if err := h.over(ctx); err != nil {
 		return nil, err
+	}
+	if err := h.inboxes.ready(ctx, key); err != nil {
+		return nil, fmt.Errorf("redis: cannot listen: %w", err)
 	}
 	h.c.Count.Attempt()
 	id, n := h.id()
@@ -214,7 +217,7 @@ func (h *queued) Acquire(ctx context.Context, key string) (lock.Lease, error) {
 
 // ask runs the script of acquire and returns the token of a grant, or 0.
 func (h *queued) ask(ctx context.Context, key, id string, wait int) (uint64, error) {
-	reply, err := h.eval(ctx, "acquire", h.acquire, keysOf(key), id, wait)
+	reply, err := h.eval(ctx, "acquire", h.acquire, h.keysOf(key), id, wait)
 	if err != nil {
 		return 0, err
 	}
@@ -253,7 +256,7 @@ func (h *queued) settle(ctx context.Context, key, id string, token uint64, sent 
 func (h *queued) depart(ctx context.Context, key, id string, err error) error {
 	ctx, cancel := h.bounded(ctx)
 	defer cancel()
-	if _, e := h.eval(ctx, "leave", h.leave, keysOf(key), id); e != nil && !dead(e) {
+	if _, e := h.eval(ctx, "leave", h.leave, h.keysOf(key), id); e != nil && !dead(e) {
 		return fmt.Errorf("%w; leaving the queue: %w: %w", err, lock.ErrUncertain, e)
 	}
 	return doubtAsked(err)
@@ -292,7 +295,7 @@ func (h *queued) message(payload string, since time.Time) {
 		ctx, cancel := h.bounded(context.Background())
 		defer cancel()
 		// If this fails as well, the grant ends with its TTL.
-		_, _ = h.eval(ctx, "return", h.release, keysOf(key), value)
+		_, _ = h.eval(ctx, "return", h.release, h.keysOf(key), value)
 	})
 }
 
@@ -348,12 +351,13 @@ func (h *queued) tend() {
 	}
 }
 
-// recheck asks for all waiters, after their messages may have been missed.
-func (h *queued) recheck() {
+// recheck asks for all waiters for the keys that concern picks, after their
+// messages may have been missed.
+func (h *queued) recheck(concern func(key string) bool) {
 	h.mu.Lock()
 	all := make(map[string][]*waiter)
 	for _, w := range h.waiting {
-		if w.queued {
+		if w.queued && concern(w.key) {
 			all[w.key] = append(all[w.key], w)
 		}
 	}
@@ -370,12 +374,16 @@ func (h *queued) recheck() {
 	}
 }
 
-// fail ends all waits: the server could not be reached for as long as a command
-// is waited for. It may still have the waiters in its queue.
-func (h *queued) fail() {
+// fail ends the waits for the keys that concern picks: their server could not be
+// reached for as long as a command is waited for. It may still have the waiters
+// in its queue.
+func (h *queued) fail(concern func(key string) bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	for id, w := range h.waiting {
+		if !concern(w.key) {
+			continue
+		}
 		delete(h.waiting, id)
 		w.granted <- grant{err: errLost}
 	}
@@ -389,7 +397,7 @@ func (h *queued) look(key string, ids []any) {
 	ctx, cancel := context.WithTimeout(context.Background(), h.c.Timeout)
 	defer cancel()
 	sent := time.Now()
-	answer, err := h.eval(ctx, "check", h.check, keysOf(key), ids...)
+	answer, err := h.eval(ctx, "check", h.check, h.keysOf(key), ids...)
 	reply, ok := answer.([]any)
 	if err != nil || !ok || len(reply) == 0 {
 		return
@@ -410,7 +418,7 @@ func (h *queued) look(key string, ids []any) {
 	if len(lost) > 0 {
 		// One that leaves meanwhile is queued for nothing; the grant to it is
 		// returned, see message.
-		_, _ = h.eval(ctx, "requeue", h.requeue, keysOf(key), lost...)
+		_, _ = h.eval(ctx, "requeue", h.requeue, h.keysOf(key), lost...)
 	}
 }
 
@@ -419,7 +427,7 @@ func (h *queued) look(key string, ids []any) {
 func (h *queued) Close() (err error) {
 	h.once.Do(func() {
 		close(h.closed)
-		h.inbox.close()
+		h.inboxes.close()
 		h.tending.Wait()
 		err = h.session.Close()
 	})
@@ -441,7 +449,7 @@ func (l *handed) Token() uint64 { return l.token }
 // Release passes the lease to the first live waiter, or frees the key.
 func (l *handed) Release(ctx context.Context) error {
 	held := l.Stop()
-	err := freed(l.from.eval(ctx, "release", l.from.release, keysOf(l.key), l.owner))
+	err := freed(l.from.eval(ctx, "release", l.from.release, l.from.keysOf(l.key), l.owner))
 	// Not before: a check may have found the grant first, and its message, should
 	// it come only now, would be taken for one to nobody and returned.
 	l.from.forget(l.id)

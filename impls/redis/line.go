@@ -16,17 +16,27 @@ type lines struct {
 	// known. An entry is removed by the release, or by who finds it over; a
 	// lease that is never released leaves one behind until then.
 	held map[string]time.Time
+	// passes counts how often a key went from owner to owner of this Locker
+	// since it was last taken from the servers.
+	passes map[string]int
 }
+
+// maxPasses is how often the owners of one Locker hand a key on among themselves
+// before they give it back for anybody to take.
+const maxPasses = 16
 
 // A spot is that of one owner in a line.
 type spot struct {
 	first chan struct{} // closed when the owner has become the first
 	freed chan struct{} // holds one: an owner of this process has released the key
+
+	waits  bool         // for an owner of this process to release the key; guarded by lines.mu
+	handed chan *ballot // takes one: the attempt that a releasing owner makes for this one
 }
 
 // join takes the last place of key's line.
 func (l *lines) join(key string) *spot {
-	p := &spot{first: make(chan struct{}), freed: make(chan struct{}, 1)}
+	p := &spot{first: make(chan struct{}), freed: make(chan struct{}, 1), handed: make(chan *ballot, 1)}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.byKey == nil {
@@ -99,6 +109,50 @@ func (l *lines) wake(key string) {
 		default: // it has not looked yet after the last one
 		}
 	}
+}
+
+// taken notes that key came from the servers and not from an owner of this Locker.
+func (l *lines) taken(key string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	delete(l.passes, key)
+}
+
+// wait says that p, the first of its line, may be handed the key.
+func (l *lines) wait(p *spot) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	p.waits = true
+}
+
+// resume takes the word of wait back. It returns the ballot that p was handed
+// meanwhile, or nil.
+func (l *lines) resume(p *spot) *ballot {
+	l.mu.Lock()
+	waits := p.waits
+	p.waits = false
+	l.mu.Unlock()
+	if waits {
+		return nil
+	}
+	return <-p.handed // who took the word sends it at once
+}
+
+// heir returns the first of key's line if it may be handed the key, which then
+// must be done, or nil.
+func (l *lines) heir(key string) *spot {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	line := l.byKey[key]
+	if len(line) == 0 || !line[0].waits || l.passes[key] >= maxPasses {
+		return nil
+	}
+	if l.passes == nil {
+		l.passes = make(map[string]int)
+	}
+	l.passes[key]++
+	line[0].waits = false
+	return line[0]
 }
 
 // turn waits until p is the first of its line, ctx ends or closed is closed,

@@ -31,8 +31,9 @@ const (
 
 // nodes are those of one Deployment, and what runs on their behalf.
 type nodes struct {
-	list []*node
-	need int // a majority
+	list     []*node
+	need     int     // a majority
+	exchange *Script // see ballot.swap
 
 	mu      sync.Mutex
 	closed  chan struct{}
@@ -47,7 +48,7 @@ func openNodes(ctx context.Context, dial Dial, d lock.Deployment, c lock.Config)
 	}
 	ns := &nodes{
 		list: make([]*node, len(d.Nodes)), need: len(d.Nodes)/2 + 1,
-		closed: make(chan struct{}),
+		closed: make(chan struct{}), exchange: NewScript(redlockPass),
 	}
 	hasty := c
 	hasty.Timeout = c.NodeTimeout

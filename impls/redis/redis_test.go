@@ -54,6 +54,24 @@ func natives() []wants {
 		lock.Pause | lock.ServerClock | lock.Failover | lock.Restart, `^[A-Z2-7]{26}:[0-9]+$`, true}}
 }
 
+// promises leaves out the lock that blocks in the server, where all commands
+// share one connection.
+func (a adapter) promises() []wants {
+	return slices.DeleteFunc(promises(), func(w wants) bool { return a.shared && w.algo == "redis-blpop" })
+}
+
+// What is made for a shared connection is a part of the whole list, in its order.
+func TestPipelined(t *testing.T) {
+	var got []string
+	for _, v := range redis.Pipelined("c", nil) {
+		got = append(got, v.Name())
+	}
+	want := []string{"redis-token/c", "redis-token-native/c", "redis-watchdog/c", "redis-fenced/c", "redis-tracking/c", "redis-handoff/c"}
+	if !slices.Equal(got, want) {
+		t.Errorf("Pipelined: %q, want %q", got, want)
+	}
+}
+
 func TestVariants(t *testing.T) {
 	for _, a := range adapters() {
 		list := redis.Variants(a.name, a.dial)
@@ -85,7 +103,7 @@ func TestVariants(t *testing.T) {
 // The life of a key, as every variant gives it.
 func TestLife(t *testing.T) {
 	eachServer(t, func(t *testing.T, s *server) {
-		for _, want := range promises() {
+		for _, want := range s.promises() {
 			t.Run(want.algo, func(t *testing.T) {
 				key := "life {" + want.algo + "}\x00\r\n日本"
 				a, b := s.open(t, want.algo, nil), s.open(t, want.algo, nil)
@@ -175,7 +193,7 @@ func TestRounding(t *testing.T) {
 // Nobody is inside together while all behave, and all get in.
 func TestExclusion(t *testing.T) {
 	eachServer(t, func(t *testing.T, s *server) {
-		for _, want := range promises() {
+		for _, want := range s.promises() {
 			t.Run(want.algo, func(t *testing.T) {
 				const clients, owners, rounds = 2, 4, 5
 				ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
@@ -224,7 +242,7 @@ func TestExclusion(t *testing.T) {
 // A context that ends before, during and after a wait leaves nothing behind.
 func TestContext(t *testing.T) {
 	eachServer(t, func(t *testing.T, s *server) {
-		for _, want := range promises() {
+		for _, want := range s.promises() {
 			t.Run(want.algo, func(t *testing.T) {
 				key := want.algo
 				over, cancel := context.WithCancel(t.Context())

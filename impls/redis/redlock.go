@@ -15,7 +15,8 @@ import (
 //	state    on each node: key → token of the attempt, with PX ttl
 //	cost     acquire 1 command to each node at once, or, where somebody competes, 1 to
 //	         the key's first node and then 1 to each of the others; while held 1 command a
-//	         poll; release 1 script to each node that granted
+//	         poll; release 1 script to each node that granted, which is also the acquire of
+//	         the next owner in line where one of the same Locker waits
 //	safe     while the holder ends its work by Deadline, fewer than a majority of the
 //	         nodes lose their data within a ttl, and their clocks run alike within 1 %
 //	breaks   holder pauses past its Deadline; the clocks of enough nodes jump forward;
@@ -46,6 +47,12 @@ import (
 // to give back on nodes that said no, as the text has it for nodes that were not
 // seen to grant: an answer proves that the token is not there. Where no answer
 // came the key is given back, as the text wants.
+//
+// Owners of one Locker queue in it. A release gives the key to the first of them
+// in one script on each node, which puts the token of the next owner in the place
+// of the old one and starts a new lease: for the nodes nobody could come between,
+// and the majority that let go is the one that grants. After maxPasses such
+// hand-overs the key is freed on all nodes, so that other processes get a try.
 //
 // When several clients ask all nodes at once each may get a minority, and then
 // nobody has the key (a split vote). So in competition all ask the same node
@@ -118,18 +125,7 @@ func (r *redlock) Acquire(ctx context.Context, key string) (lock.Lease, error) {
 		}
 		return nil, errClosed
 	}
-	if r.lines.here(key) {
-		// The one before in the line has just been granted it.
-		timer := time.NewTimer(neighbour)
-		defer timer.Stop()
-		select {
-		case <-p.freed:
-		case <-timer.C:
-		case <-ctx.Done(): // poll says so
-		case <-r.closed:
-		}
-	}
-	return r.poll(ctx, key, 0, p.freed)
+	return r.poll(ctx, key, 0, p)
 }
 
 func (r *redlock) TryAcquire(ctx context.Context, key string) (lock.Lease, error) {
@@ -138,32 +134,45 @@ func (r *redlock) TryAcquire(ctx context.Context, key string) (lock.Lease, error
 
 // poll makes attempts until one is granted. Those that too few nodes answer do
 // not count towards limit; it is the service that fails if nothing else happens
-// for the time-out. Freed cuts a delay short.
-func (r *redlock) poll(ctx context.Context, key string, limit int, freed <-chan struct{}) (lock.Lease, error) {
+// for the time-out. At p, which is nil for who does not stand in line, owners of
+// this Locker tell of their releases.
+func (r *redlock) poll(ctx context.Context, key string, limit int, p *spot) (lock.Lease, error) {
 	uncut := context.WithoutCancel(ctx)
 	var loose []*ballot // of which something may still be held
 	heard := time.Now() // when a majority could last be asked
-	var timer *time.Timer
+	var b *ballot       // the attempt that another owner has made for this one
+	if p != nil && r.lines.here(key) {
+		// The one before in the line has just been granted it.
+		b = r.idle(ctx, p, neighbour)
+	}
 	for n, tries := 0, 0; ; tries++ {
-		if ctx.Err() != nil {
-			return nil, r.given(loose, fmt.Errorf("redis: wait ended after %d attempts: %w", n, lock.Ended(ctx)))
+		passed := b != nil
+		if passed {
+			b.outcome()
+		} else {
+			if ctx.Err() != nil {
+				return nil, r.given(loose, fmt.Errorf("redis: wait ended after %d attempts: %w", n, lock.Ended(ctx)))
+			}
+			b = r.newBallot(key)
+			b.sent = time.Now()
+			// One that may not come back asks everybody, and so does every eighth.
+			care := limit == 0 && tries%8 != 7 && b.sent.UnixNano()-r.rival.Load() < int64(competition)
+			_, err := r.step(ctx, "set", func() (any, error) {
+				b.offer(uncut, care)
+				return nil, nil
+			})
+			if err != nil {
+				return nil, err // a death, see session.step
+			}
 		}
-		b := r.newBallot(key)
-		sent := time.Now()
-		// One that may not come back asks everybody, and so does every eighth.
-		care := limit == 0 && tries%8 != 7 && sent.UnixNano()-r.rival.Load() < int64(competition)
-		_, err := r.step(ctx, "set", func() (any, error) {
-			b.offer(uncut, care)
-			return nil, nil
-		})
-		if err != nil {
-			return nil, err // a death, see session.step
-		}
-		lease, held, err := r.result(b, sent)
+		lease, held, err := r.result(b)
 		switch {
 		case lease != nil && ctx.Err() == nil:
 			r.c.Count.Attempt()
 			r.lines.hold(key, lease.Deadline())
+			if !passed {
+				r.lines.taken(key)
+			}
 			return lease, nil
 		case lease != nil:
 			err = fmt.Errorf("redis: wait ended: %w", lock.Ended(ctx))
@@ -187,33 +196,56 @@ func (r *redlock) poll(ctx context.Context, key string, limit int, freed <-chan 
 		}
 		loose = unsettled(loose)
 		d := r.c.Retry.Next(n)
-		if freed != nil && r.lines.here(key) {
+		if p != nil && r.lines.here(key) {
 			d = max(d, neighbour) // its release will be told
 		}
-		if timer == nil {
-			timer = time.NewTimer(d)
-			defer timer.Stop()
-		} else {
-			timer.Reset(d)
-		}
+		b = r.idle(ctx, p, d)
 		select {
-		case <-ctx.Done():
-		case <-timer.C:
-		case <-freed:
 		case <-r.closed:
+			if b != nil {
+				b.drop(uncut)
+				loose = append(loose, b)
+			}
 			return nil, r.given(loose, errClosed)
+		default:
 		}
 	}
 }
 
+// idle waits for d, until ctx ends or r is closed, or until an owner of this
+// Locker releases the key of p. It returns the ballot that the latter has made
+// for p, if it did.
+func (r *redlock) idle(ctx context.Context, p *spot, d time.Duration) *ballot {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	var freed <-chan struct{}
+	var handed <-chan *ballot
+	if p != nil {
+		freed, handed = p.freed, p.handed
+		r.lines.wait(p)
+	}
+	select {
+	case b := <-handed:
+		return b
+	case <-freed:
+	case <-timer.C:
+	case <-ctx.Done():
+	case <-r.closed:
+	}
+	if p == nil {
+		return nil
+	}
+	return r.lines.resume(p)
+}
+
 // result says how b ended: with a lease; with another owner that was met; or
 // with too few nodes that can be asked, and why.
-func (r *redlock) result(b *ballot, sent time.Time) (lease *redlockLease, held bool, err error) {
+func (r *redlock) result(b *ballot) (lease *redlockLease, held bool, err error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.count(yes) >= r.need {
 		// The zero time of an attempt is that before its first command.
-		deadline := sent.Add(r.c.TTL - drift(r.c.TTL))
+		deadline := b.sent.Add(r.c.TTL - drift(r.c.TTL))
 		if time.Now().Before(deadline) {
 			l := &redlockLease{ballot: b}
 			l.deadline.Store(&deadline)
@@ -272,7 +304,8 @@ type redlockLease struct {
 	deadline atomic.Pointer[time.Time]
 }
 
-// Release returns nil once a majority has given the key back. Nodes that do not
+// Release returns nil once a majority has given the key back, or has given it to
+// the next owner of this Locker that waits for it. Nodes that do not
 // answer are asked in the background; what cannot be given back there ends with
 // its ttl and blocks no majority.
 func (l *redlockLease) Release(ctx context.Context) error {

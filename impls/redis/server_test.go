@@ -18,16 +18,18 @@ import (
 	"github.com/lockbench/lockbench/impls/redis"
 	"github.com/lockbench/lockbench/impls/redis/goredis"
 	"github.com/lockbench/lockbench/impls/redis/redigo"
+	"github.com/lockbench/lockbench/impls/redis/rueidis"
 )
 
 // adapter is one client library under test.
 type adapter struct {
-	name string
-	dial redis.Dial
+	name   string
+	dial   redis.Dial
+	shared bool // one connection for all commands
 }
 
 func adapters() []adapter {
-	return []adapter{{"goredis", goredis.Dial}, {"redigo", redigo.Dial}}
+	return []adapter{{"goredis", goredis.Dial, false}, {"redigo", redigo.Dial, false}, {"rueidis", rueidis.Dial, true}}
 }
 
 // eachServer runs test on miniredis and, if there is one, on a redis-server of

@@ -101,13 +101,13 @@ func (l *locker) poll(ctx context.Context, c lock.Config, key string) (lock.Leas
 }
 
 // granted returns lease, or gives it back if the caller has stopped waiting.
-func (l *locker) granted(ctx context.Context, lease lock.Lease) (lock.Lease, error) {
+func (s *session) granted(ctx context.Context, lease lock.Lease) (lock.Lease, error) {
 	if ctx.Err() == nil {
 		return lease, nil
 	}
 	// The grant came after the caller had stopped waiting.
 	err := fmt.Errorf("redis: wait ended: %w", lock.Ended(ctx))
-	back, cancel := l.bounded(ctx)
+	back, cancel := s.bounded(ctx)
 	defer cancel()
 	if e := lease.Release(back); e != nil && !errors.Is(e, lock.ErrLost) {
 		return nil, fmt.Errorf("%w; the key could not be given back: %w: %w", err, lock.ErrUncertain, e)

@@ -26,3 +26,19 @@ func Variants(client string, dial Dial) []lock.Variant {
 		spin(client, dial),
 	}
 }
+
+// Pipelined returns those locks whose commands may share one connection, for a
+// client library that sends those of all goroutines over it: each is short, and
+// none blocks in the server. Redis-tracking is here alone: its Dial has to make a
+// [Tracker]. The flawed stages are left out, since another client would show
+// nothing new of them.
+func Pipelined(client string, dial Dial) []lock.Variant {
+	return []lock.Variant{
+		token(client, dial),
+		native(client, dial),
+		watchdog(client, dial),
+		fenced(client, dial),
+		tracking(client, dial),
+		handoff(client, dial),
+	}
+}

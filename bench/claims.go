@@ -1,0 +1,140 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+
+	yaml "go.yaml.in/yaml/v4"
+
+	"github.com/lockbench/lockbench/plots"
+	"github.com/lockbench/lockbench/results"
+)
+
+func claimsCommand() command {
+	return command{
+		name: "claims", args: "[-profile P | -claims F.yaml] [-in F.jsonl…] [-out DIR] [F.jsonl…]",
+		does: "says which claims about locks stored runs bear out",
+		more: `
+A claim is a number of one variant, or its ratio to that of another one that was
+measured in the same block, and a bound that its median over the blocks keeps:
+
+  - claim: redis-token is as fast as every peer when nobody competes
+    of: {variants: [redis-token/goredis], at: owners=1/keys=1/hold=0s, metric: acq/s}
+    over: {variants: [peer-*], at: owners=1/keys=1/hold=0s, metric: acq/s}
+    least: 1.0
+
+at is the name of a trial (see run -print) without its algorithm and client. Of
+several variants in over the best one counts. The exit status is 1 if a claim
+was missed or could not be judged.`,
+		setup: func(fs *flag.FlagSet) func(context.Context, stdio) error {
+			var in []string
+			fs.Var(&list[string]{values: &in, parse: filename}, "in", "results `files` of run; also the words after the flags")
+			dir := fs.String("out", "", "`directory` of the picture and of "+plots.ClaimsFile+" (default none, only the lines on stdout)")
+			file := fs.String("claims", "", "read the claims from this YAML `file`")
+			name := fs.String("profile", "redis", "judge the claims that come with this `profile`")
+			return func(_ context.Context, std stdio) error {
+				source, text := *name, redisClaims
+				switch {
+				case *file != "":
+					var err error
+					if text, err = os.ReadFile(*file); err != nil {
+						return misuse("claims: %w", err)
+					}
+					source = *file
+				case *name != "redis":
+					return misuse("the profile %q comes with no claims; redis does", *name)
+				}
+				list, err := readClaims(source, text)
+				if err != nil {
+					return err
+				}
+				return judgeFiles(std, list, append(in, fs.Args()...), *dir)
+			}
+		},
+	}
+}
+
+func filename(text string) (string, error) {
+	if text == "" {
+		return "", errors.New("want the name of a results file")
+	}
+	return text, nil
+}
+
+// readClaims reads a list of claims strictly. Errors begin with the name.
+func readClaims(name string, text []byte) ([]results.Claim, error) {
+	type pick struct {
+		Variants []string `yaml:"variants"`
+		At       string   `yaml:"at"`
+		Metric   string   `yaml:"metric"`
+	}
+	var raw []struct {
+		Claim string   `yaml:"claim"`
+		Of    pick     `yaml:"of"`
+		Over  pick     `yaml:"over"`
+		Least *float64 `yaml:"least"`
+		Most  *float64 `yaml:"most"`
+		Low   *float64 `yaml:"low"`
+	}
+	d := yaml.NewDecoder(bytes.NewReader(text))
+	d.KnownFields(true)
+	if err := d.Decode(&raw); err != nil && !errors.Is(err, io.EOF) {
+		return nil, misuse("%s: %s", name, strings.ReplaceAll(err.Error(), "\n", " "))
+	}
+	var list []results.Claim
+	for _, r := range raw {
+		c := results.Claim{Text: r.Claim, Of: results.Pick(r.Of), Over: results.Pick(r.Over), Least: r.Least, Most: r.Most, Low: r.Low}
+		if err := c.Check(); err != nil {
+			return nil, misuse("%s: %w", name, err)
+		}
+		list = append(list, c)
+	}
+	if len(list) == 0 {
+		return nil, misuse("%s: there are no claims in it", name)
+	}
+	return list, nil
+}
+
+func judgeFiles(std stdio, claims []results.Claim, files []string, dir string) error {
+	runs, damaged, err := readRuns(std, "lockbench claims", files)
+	if err != nil {
+		return err
+	}
+	var verdicts []results.Verdict
+	held := 0
+	for _, c := range claims {
+		v := c.Judge(runs)
+		if v.Held {
+			held++
+		}
+		verdicts = append(verdicts, v)
+	}
+	if err := plots.ClaimsText(std.out, verdicts); err != nil {
+		return err
+	}
+	if dir != "" {
+		f, err := plots.DrawClaims(runs, verdicts, dir)
+		if err != nil {
+			return err
+		}
+		if f.Missing != "" {
+			say(std.out, "%s: left out: %s\n", f.Name, f.Missing)
+		} else {
+			say(std.out, "%s: %s\n", f.Title, strings.Join(f.Files, " "))
+		}
+	}
+	if held < len(claims) {
+		return fmt.Errorf("%d of %d claims were missed or could not be judged", len(claims)-held, len(claims))
+	}
+	say(std.out, "all %d claims held\n", held)
+	if damaged {
+		return exit{status: exitFailure}
+	}
+	return nil
+}

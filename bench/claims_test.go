@@ -1,0 +1,117 @@
+package main
+
+import (
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/lockbench/lockbench/harness"
+	"github.com/lockbench/lockbench/impls"
+	"github.com/lockbench/lockbench/impls/lock"
+	"github.com/lockbench/lockbench/results"
+)
+
+func writeClaims(t *testing.T, text string) string {
+	t.Helper()
+	name := filepath.Join(t.TempDir(), "c.yaml")
+	if err := os.WriteFile(name, []byte(text), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	return name
+}
+
+func TestClaims(t *testing.T) {
+	in, dir := measured(t), filepath.Join(t.TempDir(), "gallery")
+	const held = "- claim: it grants at all\n  of: {variants: [local-mutex], at: owners=1/keys=1/hold=1ms, metric: acq/s}\n  least: 1e-3\n"
+	const missed = "- claim: two are a thousand times as fast\n  of: {variants: [local-*], at: owners=2/keys=1/hold=1ms, metric: acq/s}\n" +
+		"  over: {variants: [local-mutex], at: owners=1/keys=1/hold=1ms, metric: acq/s}\n  least: 1000\n"
+	o := lockbench(t, "claims", "-claims", writeClaims(t, held), "-out", dir, in)
+	if o.status != 0 || !strings.HasPrefix(o.stdout, "held    it grants at all: ") || !strings.Contains(o.stdout, "all 1 claims held") {
+		t.Errorf("%+v", o)
+	}
+	for _, name := range []string{"claims.md", "claims.svg", "claims.png"} {
+		if _, err := os.Stat(filepath.Join(dir, name)); err != nil {
+			t.Error(err)
+		}
+	}
+	o = lockbench(t, "claims", "-claims", writeClaims(t, held+missed), "-in", in)
+	oneLine(t, o, exitFailure, "1 of 2 claims were missed")
+	if !strings.Contains(o.stdout, "\nMISSED  two are a thousand times as fast: ") {
+		t.Errorf("%+v", o)
+	}
+	o = lockbench(t, "claims", in) // those of the profile need other runs
+	if o.status != exitFailure || !strings.Contains(o.stdout, "not measured: no run of ") {
+		t.Errorf("%+v", o)
+	}
+}
+
+func TestBadClaims(t *testing.T) {
+	in := measured(t)
+	const of = "of: {variants: [a], at: owners=1, metric: jain}"
+	for _, c := range []struct{ name, text, want string }{
+		{"empty", "", "there are no claims"},
+		{"no list", "claim: x\n", "c.yaml: "},
+		{"unknown", "- claim: x\n  " + of + "\n  at-least: 1\n", "at-least"},
+		{"no bound", "- claim: x\n  " + of + "\n", `"x" needs a bound`},
+		{"no number", "- claim: x\n  " + of + "\n  least: y\n", "c.yaml: "},
+		{"pattern", "- claim: x\n  of: {variants: ['['], at: owners=1, metric: jain}\n  least: 1\n", "is no pattern"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			oneLine(t, lockbench(t, "claims", "-claims", writeClaims(t, c.text), in), exitMisuse, c.want)
+		})
+	}
+	oneLine(t, lockbench(t, "claims", "-claims", "nosuch.yaml", in), exitMisuse, "nosuch.yaml")
+	oneLine(t, lockbench(t, "claims", "-profile", "quick", in), exitMisuse, "no claims")
+	oneLine(t, lockbench(t, "claims"), exitMisuse, "no results file")
+}
+
+// at is the name of a trial without its variant, as a claim has it.
+func at(t harness.Trial) string {
+	text := strings.TrimPrefix(t.Name(), "algo="+t.Variant.Algo+"/")
+	return strings.TrimPrefix(text, "client="+t.Variant.Client+"/")
+}
+
+func meant(pattern string, v lock.Variant) bool {
+	name := v.Algo
+	if strings.Contains(pattern, "/") {
+		name = v.Name()
+	}
+	ok, _ := path.Match(pattern, name)
+	return ok
+}
+
+// Every claim of the profile is about runs that the profile plans, under a name
+// that a run would have.
+func TestProfileDecidesItsClaims(t *testing.T) {
+	parts, err := defaultGrid().scenario("redis", redisProfile, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var planned []harness.Trial
+	for _, g := range parts {
+		if g.repeat < 5 {
+			t.Errorf("%d repeats of %v, want at least 5", g.repeat, g.algos)
+		}
+		trials, _, err := g.plan(impls.All())
+		if err != nil {
+			t.Fatal(err)
+		}
+		planned = append(planned, trials...)
+	}
+	claims, err := readClaims("redis", redisClaims)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range claims {
+		for _, p := range []results.Pick{c.Of, c.Over} {
+			for _, name := range p.Variants {
+				if !slices.ContainsFunc(planned, func(t harness.Trial) bool { return p.At == at(t) && meant(name, t.Variant) }) {
+					t.Errorf("%q: the profile does not measure %s at %s", c.Text, name, p.At)
+				}
+			}
+		}
+	}
+}

@@ -1,0 +1,147 @@
+// Package peer runs the locks that other people have written, so that ours are
+// compared with what one would use in their place. Each file wraps one library
+// and adds nothing to its algorithm.
+//
+// Each library comes twice: with its own defaults, and as "-tuned" with the
+// retry delays of Config.Retry, or whatever else makes it comparable with ours.
+// The TTL is that of Config in both, because a lease of another length is another
+// lock. The waits of the libraries themselves are bounded (redsync gives up after
+// 32 tries) or cannot be ended (their tries are made under the caller's context,
+// whose end would leave a key behind); so each attempt is one call of the
+// library, and the loop around it is ours, with the library's delays.
+//
+// What a library does not keep of the contract stands in Variant.Exempt, with
+// the reason beside it.
+package peer
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"time"
+
+	library "github.com/redis/go-redis/v9"
+
+	"github.com/lockbench/lockbench/impls/lock"
+	"github.com/lockbench/lockbench/impls/redis"
+	"github.com/lockbench/lockbench/impls/redis/goredis"
+)
+
+// Variants lists the locks of other people that are measured beside ours.
+func Variants() []lock.Variant {
+	return []lock.Variant{
+		redsyncVariant("peer-redsync", 1, false),
+		redsyncVariant("peer-redsync-tuned", 1, true),
+		redsyncVariant("peer-redsync-quorum", 5, false),
+		redsyncVariant("peer-redsync-quorum-tuned", 5, true),
+		redislockVariant("peer-redislock", false),
+		redislockVariant("peer-redislock-tuned", true),
+		rueidislockVariant("peer-rueidislock", false),
+		rueidislockVariant("peer-rueidislock-tuned", true),
+	}
+}
+
+// clients makes a go-redis client for each node of d, as our own locks use it.
+// Config.Count counts their commands.
+func clients(ctx context.Context, d lock.Deployment, c lock.Config) ([]*library.Client, error) {
+	var list []*library.Client
+	_, err := redis.Reach(ctx, func(_ context.Context, ep lock.Endpoint, c lock.Config) (redis.Conn, error) {
+		client, err := goredis.Client(ep, c)
+		if err != nil {
+			return nil, err
+		}
+		list = append(list, client)
+		return goredis.Wrap(client, c), nil
+	}, d, c)
+	if err != nil {
+		return nil, err // Reach has closed what it had opened
+	}
+	for _, client := range list {
+		client.AddHook(counter{c.Count})
+	}
+	return list, nil
+}
+
+func closeAll(list []*library.Client) error {
+	var errs []error
+	for _, c := range list {
+		if err := c.Close(); !errors.Is(err, library.ErrClosed) {
+			errs = append(errs, err)
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// counter counts the commands of a go-redis client.
+type counter struct{ count *lock.Counters }
+
+func (counter) DialHook(next library.DialHook) library.DialHook {
+	return func(ctx context.Context, network, addr string) (net.Conn, error) { return next(ctx, network, addr) }
+}
+
+func (c counter) ProcessHook(next library.ProcessHook) library.ProcessHook {
+	return func(ctx context.Context, cmd library.Cmder) error {
+		c.count.Cmd()
+		return next(ctx, cmd)
+	}
+}
+
+func (c counter) ProcessPipelineHook(next library.ProcessPipelineHook) library.ProcessPipelineHook {
+	return func(ctx context.Context, cmds []library.Cmder) error {
+		for range cmds {
+			c.count.Cmd()
+		}
+		return next(ctx, cmds)
+	}
+}
+
+// poll calls try as [lock.Poll] does, with the library's own delay between two
+// calls; nil takes that of c.Retry.
+func poll(ctx context.Context, c lock.Config, delay func() time.Duration, try func(context.Context) (bool, error)) error {
+	if delay == nil {
+		return lock.Poll(ctx, c, try)
+	}
+	once := c
+	once.Retry.Limit = 1
+	for n := 1; ; n++ {
+		err := lock.Poll(ctx, once, try)
+		if !errors.Is(err, lock.ErrHeld) {
+			return err
+		}
+		if c.Retry.Limit > 0 && n >= c.Retry.Limit {
+			return fmt.Errorf("%w (after %d attempts)", lock.ErrHeld, n)
+		}
+		timer := time.NewTimer(delay())
+		select {
+		case <-ctx.Done(): // the next attempt says so
+			timer.Stop()
+		case <-timer.C:
+		}
+	}
+}
+
+// keep returns lease, or gives it back if the caller has stopped waiting.
+func keep(ctx context.Context, c lock.Config, lease lock.Lease) (lock.Lease, error) {
+	if ctx.Err() == nil {
+		return lease, nil
+	}
+	err := fmt.Errorf("peer: wait ended: %w", lock.Ended(ctx))
+	back, cancel := context.WithTimeout(context.WithoutCancel(ctx), c.Timeout)
+	defer cancel()
+	if e := lease.Release(back); e != nil && !errors.Is(e, lock.ErrLost) {
+		return nil, fmt.Errorf("%w; the key could not be given back: %w: %w", err, lock.ErrUncertain, e)
+	}
+	return nil, err
+}
+
+// doubt marks the error of a command that grants or frees a key as uncertain,
+// unless it proves that the server did nothing.
+func doubt(err error) error {
+	var refused library.Error
+	if errors.As(err, &refused) || errors.Is(err, redis.ErrUnsent) ||
+		errors.Is(err, library.ErrClosed) || errors.Is(err, library.ErrPoolTimeout) {
+		return fmt.Errorf("peer: %w", err)
+	}
+	return fmt.Errorf("peer: %w: %w", lock.ErrUncertain, err)
+}

@@ -1,0 +1,159 @@
+package peer
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"time"
+
+	"github.com/go-redsync/redsync/v4"
+	driver "github.com/go-redsync/redsync/v4/redis"
+	pool "github.com/go-redsync/redsync/v4/redis/goredis/v9"
+	library "github.com/redis/go-redis/v9"
+
+	"github.com/lockbench/lockbench/impls/lock"
+)
+
+// redsyncVariant is go-redsync/redsync, on one node or on a majority of several.
+//
+// Its own: SET NX PX on all nodes at once with 5 % of the TTL as time-out, the
+// answers of all of them, DEL by script on all after every attempt that failed;
+// and, untuned, 50 to 250 ms between two attempts. Ours: no limit of 32 tries.
+func redsyncVariant(algo string, nodes int, tuned bool) lock.Variant {
+	v := lock.Variant{
+		Algo: algo, Client: "goredis",
+		Doc:    "The redsync library on one server, trying each 50 to 250 ms.",
+		Source: "github.com/go-redsync/redsync/v4",
+		Caps:   lock.Try | lock.Extend,
+		Needs:  lock.Needs{Kind: "redis"},
+		Unsafe: lock.Pause | lock.ServerClock | lock.Failover | lock.Restart,
+		// The case delays each answer beyond the 5 % of the TTL that it waits.
+		Exempt: []string{"deadline"},
+		Open: func(ctx context.Context, d lock.Deployment, c lock.Config) (lock.Locker, error) {
+			c = c.Filled()
+			list, err := clients(ctx, d, c)
+			if err != nil {
+				return nil, err
+			}
+			if nodes == 1 {
+				_ = closeAll(list[1:])
+				list = list[:1]
+			}
+			s := &redsyncer{c: c, clients: list}
+			var pools []driver.Pool
+			for _, client := range list {
+				pools = append(pools, pool.NewPool(client))
+			}
+			s.sync = redsync.New(pools...)
+			if !tuned {
+				s.delay = func() time.Duration { return 50*time.Millisecond + rand.N(200*time.Millisecond) }
+			}
+			return s, nil
+		},
+	}
+	if nodes > 1 {
+		v.Doc = "The redsync library on a majority of servers, trying each 50 to 250 ms."
+		v.Needs.Nodes = nodes
+		v.Unsafe &^= lock.Failover
+	}
+	if tuned {
+		v.Doc = "As " + algo[:len(algo)-len("-tuned")] + ", with the delays of Config.Retry between tries."
+	}
+	return v
+}
+
+type redsyncer struct {
+	c       lock.Config
+	clients []*library.Client
+	sync    *redsync.Redsync
+	delay   func() time.Duration // nil is that of c.Retry
+}
+
+func (s *redsyncer) Acquire(ctx context.Context, key string) (lock.Lease, error) {
+	return s.acquire(ctx, s.c, key)
+}
+
+func (s *redsyncer) TryAcquire(ctx context.Context, key string) (lock.Lease, error) {
+	once := s.c
+	once.Retry.Limit = 1
+	return s.acquire(ctx, once, key)
+}
+
+func (s *redsyncer) acquire(ctx context.Context, c lock.Config, key string) (lock.Lease, error) {
+	lease := &redsyncLease{mutex: s.sync.NewMutex(key, redsync.WithExpiry(c.TTL), redsync.WithTries(1))}
+	err := poll(ctx, c, s.delay, func(ctx context.Context) (bool, error) {
+		err := lease.mutex.TryLockContext(ctx)
+		if err == nil {
+			return true, nil
+		}
+		if taken(err) {
+			return false, nil
+		}
+		return false, doubt(err)
+	})
+	if err != nil {
+		return nil, err
+	}
+	return keep(ctx, c, lease)
+}
+
+// taken tells the failure of an attempt that met another owner from that of one
+// that met too few servers.
+func taken(err error) bool {
+	var all *redsync.ErrTaken
+	var one *redsync.ErrNodeTaken
+	return errors.As(err, &all) || errors.As(err, &one) || errors.Is(err, redsync.ErrFailed)
+}
+
+func (s *redsyncer) Close() error { return closeAll(s.clients) }
+
+type redsyncLease struct {
+	mu    sync.Mutex // redsync's Mutex is not for several goroutines
+	mutex *redsync.Mutex
+}
+
+func (l *redsyncLease) Release(ctx context.Context) error {
+	if err := ctx.Err(); err != nil {
+		return fmt.Errorf("peer: not released: %w", lock.Ended(ctx))
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	ok, err := l.mutex.UnlockContext(context.WithoutCancel(ctx))
+	return settled(ok, err)
+}
+
+// settled turns redsync's result of a release or an extension into ours.
+func settled(ok bool, err error) error {
+	switch {
+	case ok:
+		return nil
+	case err == nil, taken(err), errors.Is(err, redsync.ErrLockAlreadyExpired), errors.Is(err, redsync.ErrExtendFailed):
+		return lock.ErrLost
+	}
+	return doubt(err)
+}
+
+func (l *redsyncLease) Lost() <-chan struct{} { return nil }
+
+// Deadline is redsync's: TTL from before the request, less 1 %.
+func (l *redsyncLease) Deadline() time.Time {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.mutex.Until()
+}
+
+func (l *redsyncLease) Extend(ctx context.Context, ttl time.Duration) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	redsync.WithExpiry(ttl).Apply(l.mutex)
+	ok, err := l.mutex.ExtendContext(context.WithoutCancel(ctx))
+	return settled(ok, err)
+}
+
+var (
+	_ lock.Tryer     = (*redsyncer)(nil)
+	_ lock.Extender  = (*redsyncLease)(nil)
+	_ lock.Deadliner = (*redsyncLease)(nil)
+)

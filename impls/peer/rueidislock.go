@@ -1,0 +1,195 @@
+package peer
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync/atomic"
+
+	"github.com/redis/rueidis"
+	"github.com/redis/rueidis/rueidislock"
+
+	"github.com/lockbench/lockbench/impls/lock"
+	"github.com/lockbench/lockbench/impls/redis"
+	"github.com/lockbench/lockbench/impls/redis/goredis"
+)
+
+// rueidislockVariant is redis/rueidis's rueidislock: a majority of several keys,
+// on one server 2 of 3, each taken by a script; waiters are woken by the
+// invalidation messages of client-side caching.
+//
+// Its own: three keys named rueidislock:N:KEY, renewal at half of the TTL, 20 ms
+// for each key. Tuned: one key, and NOLOOP tracking, which it recommends.
+func rueidislockVariant(algo string, tuned bool) lock.Variant {
+	keys, version := 3, "6.2"
+	doc := "The rueidislock library: 2 of 3 keys, and waiters that client-side caching wakes."
+	if tuned {
+		keys, version = 1, "7.0.5"
+		doc = "As peer-rueidislock, with one key in the place of three and NOLOOP tracking."
+	}
+	return lock.Variant{
+		Algo: algo, Client: "rueidis",
+		Doc:    doc,
+		Source: "github.com/redis/rueidis/rueidislock",
+		Caps:   lock.Try | lock.Renew | lock.Notify,
+		Needs:  lock.Needs{Kind: "redis", MinVersion: version, Feature: "CLIENT TRACKING"},
+		Unsafe: lock.Pause | lock.ServerClock | lock.ClientClock | lock.Failover | lock.Restart,
+		Exempt: []string{
+			// An error other than "held" is no reason for its waiters to return:
+			// they wait for the next message, until their context ends. A command
+			// in flight is then given up, and what it took is not given back.
+			"service-dies", "answer-late", "answer-lost",
+			// Its release returns nothing, sends again without end what is not
+			// answered, and so cannot tell that a key was gone.
+			"release-after-removal", "release-answer-lost",
+			// The case delays each answer beyond the 20 ms that it waits for one key.
+			"deadline",
+			// It sends the client's clock to the server, but has no way to set it.
+			"client-clock",
+		},
+		Keys: func(key string) []string {
+			names := []string{key} // which it never touches
+			for i := range keys {
+				names = append(names, fmt.Sprintf("rueidislock:%d:%s", i, key))
+			}
+			return names
+		},
+		Open: func(ctx context.Context, d lock.Deployment, c lock.Config) (lock.Locker, error) {
+			c = c.Filled()
+			checks, err := redis.Reach(ctx, goredis.Dial, d, c)
+			if err != nil {
+				return nil, err
+			}
+			for _, conn := range checks {
+				_ = conn.Close() // they have served their purpose
+			}
+			u, err := redis.ParseURL(d.Nodes[0])
+			if err != nil {
+				return nil, err
+			}
+			o, err := rueidis.ParseURL(u.String())
+			if err != nil {
+				return nil, errors.New("peer: rueidis does not understand the address") // its text may quote the URL
+			}
+			o.Dialer.Timeout, o.ConnWriteTimeout = c.Timeout, c.Timeout
+			l, err := rueidislock.NewLocker(rueidislock.LockerOption{
+				ClientOption: o, KeyValidity: c.TTL,
+				KeyMajority: int32(keys/2 + 1), NoLoopTracking: tuned,
+				ClientBuilder: func(o rueidis.ClientOption) (rueidis.Client, error) {
+					client, err := rueidis.NewClient(o)
+					return counting{client, c.Count}, err
+				},
+			})
+			if err != nil {
+				return nil, fmt.Errorf("peer: rueidislock: %w", err)
+			}
+			return &rueidislocker{c: c, locks: l}, nil
+		},
+	}
+}
+
+// counting counts the commands of a client; rueidislock sends all by Do.
+type counting struct {
+	rueidis.Client
+	count *lock.Counters
+}
+
+func (c counting) Do(ctx context.Context, cmd rueidis.Completed) rueidis.RedisResult {
+	c.count.Cmd()
+	return c.Client.Do(ctx, cmd)
+}
+
+type rueidislocker struct {
+	c      lock.Config
+	locks  rueidislock.Locker
+	closed atomic.Bool
+}
+
+// take calls one of the library's functions. The context that it is given is
+// that of the lease as well, so it must outlive the caller's.
+func (r *rueidislocker) take(ctx context.Context, call func(context.Context, string) (context.Context, context.CancelFunc, error), key string) (lock.Lease, error) {
+	if ctx.Err() != nil {
+		return nil, fmt.Errorf("peer: wait ended: %w", lock.Ended(ctx))
+	}
+	if r.closed.Load() {
+		return nil, fmt.Errorf("peer: %w", rueidislock.ErrLockerClosed)
+	}
+	r.c.Count.Attempt()
+	life, end := context.WithCancel(context.WithoutCancel(ctx))
+	stop := context.AfterFunc(ctx, end)
+	held, free, err := call(life, key)
+	switch {
+	case err != nil && ctx.Err() != nil:
+		err = fmt.Errorf("peer: wait ended: %w", lock.Ended(ctx))
+	case errors.Is(err, rueidislock.ErrNotLocked):
+		err = lock.ErrHeld
+	case err != nil && !errors.Is(err, rueidislock.ErrLockerClosed):
+		err = doubt(err)
+	}
+	if err != nil {
+		stop()
+		end()
+		return nil, err
+	}
+	l := &rueidislockLease{free: free, end: end, lost: make(chan struct{})}
+	context.AfterFunc(held, func() {
+		if !l.released.Load() {
+			close(l.lost)
+		}
+	})
+	if !stop() {
+		// The caller has stopped waiting, and so the lease has ended, too.
+		free()
+		end()
+		return nil, fmt.Errorf("peer: wait ended: %w", lock.Ended(ctx))
+	}
+	return l, nil
+}
+
+func (r *rueidislocker) Acquire(ctx context.Context, key string) (lock.Lease, error) {
+	if r.c.Retry.Limit > 0 {
+		return r.TryAcquire(ctx, key) // its waiters make no attempts that could be counted
+	}
+	return r.take(ctx, r.locks.WithContext, key)
+}
+
+func (r *rueidislocker) TryAcquire(ctx context.Context, key string) (lock.Lease, error) {
+	return r.take(ctx, r.locks.TryWithContext, key)
+}
+
+func (r *rueidislocker) Close() error {
+	if r.closed.CompareAndSwap(false, true) {
+		r.locks.Close()
+	}
+	return nil
+}
+
+type rueidislockLease struct {
+	free     context.CancelFunc
+	end      context.CancelFunc
+	released atomic.Bool
+	lost     chan struct{}
+}
+
+// Release waits for the library's, which tells nothing of what it found.
+func (l *rueidislockLease) Release(ctx context.Context) error {
+	if err := ctx.Err(); err != nil {
+		return fmt.Errorf("peer: not released: %w", lock.Ended(ctx))
+	}
+	select {
+	case <-l.lost:
+		l.end()
+		return lock.ErrLost
+	default:
+	}
+	if !l.released.CompareAndSwap(false, true) {
+		return lock.ErrLost
+	}
+	l.free()
+	l.end()
+	return nil
+}
+
+func (l *rueidislockLease) Lost() <-chan struct{} { return l.lost }
+
+var _ lock.Tryer = (*rueidislocker)(nil)

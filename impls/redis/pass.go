@@ -1,0 +1,85 @@
+package redis
+
+import (
+	"context"
+	_ "embed" // the script
+	"time"
+)
+
+//go:embed redlock_pass.lua
+var redlockPass string
+
+// pass gives the key back by giving it to the next owner in line: the ballot
+// that it returns is that owner's attempt, and on its way.
+//
+// On a node that granted b, one script does both. Where another owner has the
+// key, or nothing was asked, the next owner asks for itself; where it is not
+// known what b holds, the next owner leaves the node alone, since its SET might
+// meet a grant of b that is yet to be given back.
+func (b *ballot) pass(ctx context.Context) *ballot {
+	next := &ballot{
+		owned: b.owned, nodes: b.nodes, lines: b.lines, key: b.key, owner: b.owned.owner(),
+		votes: make([]vote, len(b.list)), moved: make(chan struct{}), sent: time.Now(),
+	}
+	var swap, free, ask []int
+	b.mu.Lock()
+	b.unwanted = true
+	for i, v := range b.votes {
+		down := b.list[i].down.Load()
+		switch {
+		case v == yes && !down:
+			swap = append(swap, i)
+			next.votes[i] = pending // nobody else knows of it yet
+		case v == yes || v == unsure || v == doubted:
+			free = append(free, i)
+		case (v == no || v == absent) && !down:
+			ask = append(ask, i)
+			next.votes[i] = pending
+		}
+	}
+	b.flying += len(swap) // first deletions, as it were
+	b.mu.Unlock()
+	b.giveBack(ctx, free)
+	for _, i := range swap {
+		if !b.spawn(func() { b.swap(ctx, i, next) }) {
+			b.landed()
+			next.set(i, absent, errClosed)
+		}
+	}
+	for _, i := range ask {
+		if !b.spawn(func() { next.ask(ctx, i) }) {
+			next.set(i, absent, errClosed)
+		}
+	}
+	return next
+}
+
+// swap puts the token of next in the place of b's on node i, and records what
+// that means for both. A script that runs only later finds the token of b gone,
+// for insist has deleted it by then, and does nothing.
+func (b *ballot) swap(ctx context.Context, i int, next *ballot) {
+	reply, err := Eval(ctx, b.list[i].conn, b.exchange, []string{b.key}, b.owner, next.owner, millis(b.c.TTL))
+	if silent(err) {
+		b.suspect(b.list[i])
+	}
+	was, is := yes, absent // refused: what was held still is
+	switch {
+	case lostAnswer(err):
+		was, is = doubted, unsure
+	case err == nil && one(reply):
+		was, is = gone, yes
+	case err == nil:
+		was, is = lost, no
+	}
+	late := next.set(i, is, err) // the next owner first: it is the one that waits
+	still := b.set(i, was, err)
+	b.landed()
+	if late {
+		next.finish(ctx, i)
+	}
+	if still {
+		b.finish(ctx, i)
+	} else {
+		b.insist(ctx, i)
+	}
+}

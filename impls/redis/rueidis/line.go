@@ -1,0 +1,94 @@
+package rueidis
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"net"
+	"net/url"
+	"sync"
+	"time"
+
+	"github.com/lockbench/lockbench/impls/redis"
+)
+
+// errLater keeps NewClient from connecting at once, which it would do without
+// the caller's context.
+var errLater = errors.New("the first command connects")
+
+// A line is the one connection of a client of the library, made anew when it is
+// lost. It is held here as well, because the library closes one only after an
+// answer to a last PING.
+type line struct {
+	url     *url.URL
+	timeout time.Duration
+
+	mu     sync.Mutex
+	ready  bool // NewClient has had its errLater
+	closed bool
+	now    net.Conn
+}
+
+// dial connects. Its errors wrap ErrUnsent: nobody was there to send to.
+func (l *line) dial(ctx context.Context, _ string, _ *net.Dialer, _ *tls.Config) (net.Conn, error) {
+	l.mu.Lock()
+	first := !l.ready
+	l.ready = true
+	l.mu.Unlock()
+	if first {
+		return nil, errLater
+	}
+	made, err := l.connect(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", redis.ErrUnsent, err)
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.closed {
+		_ = made.Close() // it was not used
+		return nil, fmt.Errorf("%w: %w", redis.ErrUnsent, net.ErrClosed)
+	}
+	l.now = made
+	return made, nil
+}
+
+func (l *line) connect(ctx context.Context) (net.Conn, error) {
+	d := &net.Dialer{Timeout: l.timeout}
+	switch l.url.Scheme {
+	case "unix":
+		return d.DialContext(ctx, "unix", l.url.Path)
+	case "rediss":
+		ctx, cancel := context.WithTimeout(ctx, l.timeout) // the handshake, too
+		defer cancel()
+		secure := tls.Dialer{NetDialer: d, Config: &tls.Config{MinVersion: tls.VersionTLS12}}
+		return secure.DialContext(ctx, "tcp", l.url.Host)
+	}
+	return d.DialContext(ctx, "tcp", l.url.Host)
+}
+
+// cut ends the connection; the next command makes another.
+func (l *line) cut() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.now != nil {
+		_ = l.now.Close() // it is given up
+	}
+}
+
+// over is why nothing can be sent any more, or nil.
+func (l *line) over() error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.closed {
+		return net.ErrClosed
+	}
+	return nil
+}
+
+func (l *line) close() {
+	l.mu.Lock()
+	l.closed = true
+	l.mu.Unlock()
+	l.cut()
+}

@@ -1,0 +1,262 @@
+package plots
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"gonum.org/v1/plot"
+
+	"github.com/lockbench/lockbench/results"
+)
+
+// ClaimsFile is the name of the table that DrawClaims writes beside its picture.
+const ClaimsFile = "claims.md"
+
+// ClaimsText writes one line for each verdict: whether the claim held, the value
+// with its interval, the bound, and what was compared.
+func ClaimsText(w io.Writer, verdicts []results.Verdict) error {
+	var b strings.Builder
+	for _, v := range verdicts {
+		fmt.Fprintf(&b, "%-6s  %s: %s\n", outcome(v), v.Claim.Text, strings.ReplaceAll(finding(v), space, " "))
+	}
+	_, err := io.WriteString(w, b.String())
+	return err
+}
+
+// DrawClaims writes the verdicts on runs into dir, which it makes if need be: a
+// picture with a row for each claim, as SVG and PNG, and ClaimsFile. It returns
+// ErrEmpty for no verdicts or runs.
+func DrawClaims(runs []results.Run, verdicts []results.Verdict, dir string) (Figure, error) {
+	if len(verdicts) == 0 || len(runs) == 0 {
+		return Figure{}, ErrEmpty
+	}
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return Figure{}, fmt.Errorf("plots: %w", err)
+	}
+	p, missing := claims(runs, verdicts)
+	f := Figure{Name: p.name, Title: p.title, Question: p.question, Missing: missing}
+	var err error
+	if missing == "" {
+		f.Files, err = p.save(filepath.Join(dir, p.name))
+	}
+	err = errors.Join(err, write(filepath.Join(dir, ClaimsFile), func(w io.Writer) error {
+		return claimsTable(w, runs, verdicts, f)
+	}))
+	if err != nil {
+		return f, fmt.Errorf("plots: %w", err)
+	}
+	return f, nil
+}
+
+func outcome(v results.Verdict) string {
+	switch {
+	case v.Missing != "":
+		return "?"
+	case v.Held:
+		return "held"
+	}
+	return "MISSED"
+}
+
+// asked is the bound of a claim in words.
+func asked(c results.Claim) string {
+	u := unitOf(c)
+	var parts []string
+	if c.Least != nil {
+		parts = append(parts, "≥ "+u(*c.Least))
+	}
+	if c.Most != nil {
+		parts = append(parts, "≤ "+u(*c.Most))
+	}
+	if c.Low != nil {
+		parts = append(parts, "interval above "+u(*c.Low))
+	}
+	return strings.Join(parts, ", ")
+}
+
+// unitOf is how the value of c is written: ratios as plain numbers.
+func unitOf(c results.Claim) unit {
+	if len(c.Over.Variants) == 0 && strings.HasSuffix(c.Of.Metric, "-ns") {
+		return nanos
+	}
+	return count
+}
+
+// finding is what was seen of a claim, and where.
+func finding(v results.Verdict) string {
+	if v.Missing != "" {
+		return "not measured: " + v.Missing
+	}
+	u := unitOf(v.Claim)
+	text := fmt.Sprintf("%s [%s … %s], asked %s; %s", u(v.Point.Median), u(v.Point.Low), u(v.Point.High), asked(v.Claim), compared(v))
+	if v.Doubt != "" {
+		text += "; to be doubted: " + v.Doubt
+	}
+	return text
+}
+
+// compared says which numbers of which variants the value comes from.
+func compared(v results.Verdict) string {
+	of, over := v.Claim.Of, v.Claim.Over
+	text := of.Metric + " of " + v.Of
+	if v.Over == "" {
+		return text + " at " + of.At
+	}
+	switch {
+	case of.Metric != over.Metric:
+		text += " ÷ " + over.Metric + " of " + v.Over
+	case v.Of != v.Over:
+		text += " ÷ " + v.Over
+	}
+	if of.At == over.At {
+		return text + " at " + of.At
+	}
+	if v.Of == v.Over {
+		return text + " at " + of.At + " ÷ at " + over.At
+	}
+	return text + " at " + of.At + " ÷ " + over.At
+}
+
+// claims is a row for each verdict: how far beyond its bound the value lies.
+func claims(runs []results.Run, verdicts []results.Verdict) (*page, string) {
+	p := &page{
+		name:     "claims",
+		title:    "What was claimed, and what was measured",
+		question: "Does each claim hold, and by how much? Right of the line at 1 it holds.",
+		columns:  1,
+	}
+	n := panel{}
+	var unseen []string
+	lo, hi := 1.0, 1.0
+	rows := 0
+	for _, v := range verdicts {
+		at, ok := margin(v)
+		if !ok {
+			unseen = append(unseen, v.Claim.Text)
+			continue
+		}
+		rows++
+		lo, hi = min(lo, at.xlo), max(hi, at.xhi)
+		at.y = -float64(rows)
+		at.lo, at.hi = at.y, at.y
+		look := look{colour: hex(0x0072b2), marker: circle, width: 1.5}
+		if !v.Held {
+			look.colour, look.marker = alarm(), cross
+		}
+		at.hollow = v.Doubt != ""
+		n.lines = append(n.lines, line{
+			name: v.Claim.Text, label: unitOf(v.Claim)(v.Point.Median) + " (" + asked(v.Claim) + ")",
+			look: look, points: []point{at}, loose: true, faint: 1,
+		})
+		n.y.ticks = append(n.y.ticks, plot.Tick{Value: at.y, Label: v.Claim.Text})
+	}
+	if rows == 0 {
+		return p, "no claim has a value above 0 to draw"
+	}
+	n.x = logAxis("how far within its bound (measured ÷ asked, or asked ÷ measured where less is better; log scale)", lo/1.1, hi*1.1, factor)
+	n.y.min, n.y.max = -float64(rows)-0.7, -0.3
+	n.lines = append(n.lines, line{
+		name: "bound", look: look{colour: ink(), width: 1, marker: bar}, bare: true, faint: 2,
+		points: []point{{x: 1, y: n.y.min, lo: n.y.min, hi: n.y.min}, {x: 1, y: n.y.max, lo: n.y.max, hi: n.y.max}},
+	})
+	p.panels = []panel{n}
+	p.tall = rowHeight * 1.45 * (1 + lineCount(p))
+	p.caption = claimsCaption(runs, verdicts, unseen)
+	return p, ""
+}
+
+// margin is the value of v by its bound, turned so that more is better.
+func margin(v results.Verdict) (point, bool) {
+	c, p := v.Claim, v.Point
+	if v.Missing != "" || !(p.Low > 0) || math.IsInf(p.High, 1) {
+		return point{}, false
+	}
+	switch {
+	case c.Least != nil && *c.Least > 0:
+		return point{x: p.Median / *c.Least, xlo: p.Low / *c.Least, xhi: p.High / *c.Least}, true
+	case c.Most != nil && *c.Most > 0:
+		return point{x: *c.Most / p.Median, xlo: *c.Most / p.High, xhi: *c.Most / p.Low}, true
+	}
+	return point{}, false
+}
+
+func claimsCaption(runs []results.Run, verdicts []results.Verdict, unseen []string) []remark {
+	held, doubted := 0, 0
+	for _, v := range verdicts {
+		if v.Held {
+			held++
+		}
+		if v.Doubt != "" {
+			doubted++
+		}
+	}
+	list := []remark{
+		{text: fmt.Sprintf("%d of %s held. Points: medians of the ratios within each interleaved block; whiskers: %s.", held, plural(len(verdicts), "claim"), intervals(verdicts))},
+		{text: "What each row compares, with its load, stands in " + ClaimsFile + "."},
+	}
+	if len(unseen) > 0 {
+		list = append(list, remark{text: "Not drawn, being 0 or not measured: " + strings.Join(unseen, "; ") + "."})
+	}
+	if doubted > 0 {
+		list = append(list, remark{fmt.Sprintf("%s from runs that are not valid: hollow markers.", plural(doubted, "value")), true})
+	}
+	for _, g := range results.Groups(runs) {
+		if g.Server.Kind != "" {
+			return append(list, server(g.Server), remark{text: "Host: " + host(g.Env) + "."})
+		}
+	}
+	return list
+}
+
+// intervals says what the whiskers are, which depends on how many blocks there were.
+func intervals(verdicts []results.Verdict) string {
+	least, most := results.Point{}, results.Point{}
+	for _, v := range verdicts {
+		if n := v.Point.N; n > 0 {
+			if least.N == 0 || n < least.N {
+				least = v.Point
+			}
+			if n > most.N {
+				most = v.Point
+			}
+		}
+	}
+	if least.N == most.N {
+		return least.Interval()
+	}
+	return least.Interval() + " up to " + most.Interval()
+}
+
+func claimsTable(w io.Writer, runs []results.Run, verdicts []results.Verdict, f Figure) error {
+	var b strings.Builder
+	b.WriteString("# Claims\n\nMedians over interleaved blocks, with an interval: the range below 6 blocks, else one that holds the median with 95 % confidence.\n\n")
+	for _, r := range claimsCaption(runs, verdicts, nil)[2:] {
+		fmt.Fprintf(&b, "- %s\n", r.text)
+	}
+	b.WriteString("\n| | claim | measured | interval | blocks | asked | what was compared |\n|:---|:---|---:|:---|---:|:---|:---|\n")
+	for _, v := range verdicts {
+		u := unitOf(v.Claim)
+		measured, interval, what := "–", "–", "not measured: "+v.Missing
+		if v.Missing == "" {
+			measured, interval, what = u(v.Point.Median), u(v.Point.Low)+" … "+u(v.Point.High), compared(v)
+		}
+		if v.Doubt != "" {
+			what += " – **to be doubted**: " + v.Doubt
+		}
+		mark := outcome(v)
+		if mark == "MISSED" {
+			mark = "**missed**"
+		}
+		fmt.Fprintf(&b, "| %s | %s | %s | %s | %d | %s | %s |\n", mark, v.Claim.Text, measured, interval, v.Point.N, asked(v.Claim), what)
+	}
+	if f.Missing == "" {
+		fmt.Fprintf(&b, "\n- [%s](%s.svg): %s\n", f.Title, f.Name, f.Question)
+	}
+	_, err := io.WriteString(w, b.String())
+	return err
+}

@@ -1,0 +1,73 @@
+package plots
+
+import (
+	"bytes"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/lockbench/lockbench/results"
+)
+
+func verdicts(t *testing.T) ([]results.Run, []results.Verdict) {
+	t.Helper()
+	num := func(v float64) *float64 { return &v }
+	runs := synthetic(t, []string{"goredis"}, []int{1, 32}, 6)
+	for i := range runs { // as a trial would name them
+		runs[i].Trial = strings.Replace(runs[i].Trial, "/client=/", "/", 1)
+	}
+	pick := func(metric, at string, variants ...string) results.Pick {
+		return results.Pick{Variants: variants, At: at, Metric: metric}
+	}
+	var list []results.Verdict
+	for _, c := range []results.Claim{
+		{Text: "redis-token reaches half of local-mutex with 32 owners", Of: pick(results.AcqRate, "owners=32", "redis-token/goredis"), Over: pick(results.AcqRate, "owners=32", "local-mutex"), Least: num(0.5)},
+		{Text: "redis-token is as fast as redis-setnx alone", Of: pick(results.AcqRate, "owners=1", "redis-token/goredis"), Over: pick(results.AcqRate, "owners=1", "redis-setnx"), Least: num(1), Low: num(0.95)},
+		{Text: "redis-fenced sends at most 8 commands", Of: pick(results.CmdsPerAcq, "owners=32", "redis-fenced/goredis"), Most: num(8)},
+		{Text: "redis-fenced waits at most a second", Of: pick(results.Acquire+"-p99-ns", "owners=32", "redis-fenced/goredis"), Most: num(1e9)},
+		{Text: "nobody overlaps", Of: pick(results.Violations, "owners=32", "redis-token/goredis"), Most: num(0)},
+		{Text: "redis-cohort is there", Of: pick(results.AcqRate, "owners=32", "redis-cohort/goredis"), Least: num(1)},
+	} {
+		if err := c.Check(); err != nil {
+			t.Fatal(err)
+		}
+		list = append(list, c.Judge(runs))
+	}
+	return runs, list
+}
+
+func TestClaims(t *testing.T) {
+	runs, list := verdicts(t)
+	p, missing := claims(runs, list)
+	if missing != "" {
+		t.Fatal(missing)
+	}
+	var b bytes.Buffer
+	if err := p.dump(&b); err != nil {
+		t.Fatal(err)
+	}
+	b.WriteString("\n")
+	if err := ClaimsText(&b, list); err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	f, err := DrawClaims(runs, list, dir)
+	if err != nil || len(f.Files) != 2 {
+		t.Fatalf("%+v, %v", f, err)
+	}
+	table, err := os.ReadFile(filepath.Join(dir, ClaimsFile))
+	if err != nil {
+		t.Fatal(err)
+	}
+	golden(t, "claims.txt", append(append(b.Bytes(), '\n'), table...))
+	if _, err := DrawClaims(runs, nil, dir); !errors.Is(err, ErrEmpty) {
+		t.Errorf("no verdicts: %v", err)
+	}
+	// Only what cannot be drawn: the table is there all the same.
+	f, err = DrawClaims(runs, list[4:], t.TempDir())
+	if err != nil || f.Missing == "" || len(f.Files) > 0 {
+		t.Errorf("%+v, %v", f, err)
+	}
+}
