@@ -65,7 +65,7 @@ const (
 	SrvCmdsPerAcq = "srv-cmds/acq"      // commands that the server executed, those inside scripts included
 	SrvCPUPerAcq  = "srv-cpu-ns/acq"    // CPU time of the server
 	SrvNetPerAcq  = "srv-net-bytes/acq" // bytes in and out of the server
-	CliCPUPerAcq  = "cli-cpu-ns/acq"    // CPU time of this process, the harness and an embedded server included
+	CliCPUPerAcq  = "cli-cpu-ns/acq"    // CPU time of this process; the harness, an embedded server and the proxies of Load.RTT included
 	CliAllocs     = "cli-allocs/acq"    // heap objects allocated by this process
 	CliCPUShare   = "cli-cpu-share"     // CPU time of this process ÷ (window × GOMAXPROCS)
 	LittleError   = "little-error"      // |N − X·R| ÷ N, Little's law over the measured window
