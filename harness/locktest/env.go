@@ -149,7 +149,7 @@ func (e *env) key(name string) string {
 
 // config is that of a client whose leases last ttl.
 func (e *env) config(ttl time.Duration) lock.Config {
-	return lock.Config{TTL: ttl, Timeout: 10 * time.Second, Conns: 8}
+	return lock.Config{TTL: ttl, Timeout: 10 * time.Second, Conns: 8, Unawaited: e.o.Unawaited}
 }
 
 // open opens a client whose leases last ttl.

@@ -41,6 +41,14 @@ type Config struct {
 	// receive messages by. A run sets it to its owners, so that no wait for a
 	// connection hides in the wait for the lock.
 	Conns int `json:"conns"`
+	// Unawaited lets Release return once its command is handed to the
+	// connection, by the variants that can (Caps: Unawaited); others refuse to
+	// open. A later Acquire of the same Locker does not overtake it, and Close
+	// sends it before it closes. Its outcome stays unknown: the nil that Release
+	// returns says neither that the lease was still held nor that the key is
+	// free. Count.Misses tells how many freed nothing; their keys end with their
+	// TTL.
+	Unawaited bool `json:"unawaited,omitempty"`
 
 	// Hook is called at the named steps of an algorithm and may stall there. An
 	// error from it stands for a process that died at that step: the variant
@@ -99,7 +107,7 @@ func (c Config) Step(ctx context.Context, name string) error {
 // Counters count what a client did on behalf of its owners. Its methods are
 // safe for concurrent use and do nothing on nil.
 type Counters struct {
-	cmds, attempts, wakeups atomic.Int64
+	cmds, attempts, wakeups, misses atomic.Int64
 }
 
 // Cmd counts one command sent to a server.
@@ -121,6 +129,22 @@ func (c *Counters) Wakeup() {
 	if c != nil {
 		c.wakeups.Add(1)
 	}
+}
+
+// Miss counts one release that nobody waited for and that is not known to have
+// freed its key: the lease had ended, or the command failed.
+func (c *Counters) Miss() {
+	if c != nil {
+		c.misses.Add(1)
+	}
+}
+
+// Misses returns what Miss has counted so far.
+func (c *Counters) Misses() int64 {
+	if c == nil {
+		return 0
+	}
+	return c.misses.Load()
 }
 
 // Read returns the counts so far: commands, attempts and wake-ups.

@@ -58,7 +58,11 @@ func (c *conn) Do(ctx context.Context, args ...any) (any, error) {
 		return nil, fmt.Errorf("%w: %w", redis.ErrUnsent, err)
 	}
 	c.c.Count.Cmd()
-	reply, err := c.client.Do(ctx, args...).Result()
+	return answer(c.client.Do(ctx, args...).Result())
+}
+
+// answer turns what the library returned into what [redis.Conn] promises.
+func answer(reply any, err error) (any, error) {
 	var refused goredis.Error
 	switch {
 	case err == nil:
