@@ -445,7 +445,7 @@ func (l *handed) Release(ctx context.Context) error {
 	script := l.from.release
 	// Not before the answer: a check may have found the grant first, and its message,
 	// should it come only now, would be taken for one to nobody and returned.
-	err := l.session.release(ctx, l.key, script, script.command(keysOf(l.key), l.owner), func() { l.from.forget(l.id) })
+	err := l.release(ctx, l.key, script, script.command(keysOf(l.key), l.owner), func() { l.from.forget(l.id) })
 	if err == nil && !held {
 		return lock.ErrLost
 	}
