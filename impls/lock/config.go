@@ -44,10 +44,11 @@ type Config struct {
 	// Unawaited lets Release return once its command is handed to the
 	// connection, by the variants that can (Caps: Unawaited); others refuse to
 	// open. A later Acquire of the same Locker does not overtake it, and Close
-	// sends it before it closes. Its outcome stays unknown: the nil that Release
-	// returns says neither that the lease was still held nor that the key is
-	// free. Count.Misses tells how many freed nothing; their keys end with their
-	// TTL.
+	// sends it before it closes. (Once a server has lost its scripts, as by a
+	// restart, one Acquire may find its own key still held.) The outcome stays
+	// unknown: the nil that Release returns says neither that the lease was still
+	// held nor that the key is free. Count.Misses tells how many freed nothing;
+	// their keys end with their TTL. It may linger for a few milliseconds.
 	Unawaited bool `json:"unawaited,omitempty"`
 
 	// Hook is called at the named steps of an algorithm and may stall there. An
