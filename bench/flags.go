@@ -76,6 +76,12 @@ func (b bounded[T]) String() string {
 	return fmt.Sprint(*b.value)
 }
 
+// A choices is a list of yes or no; the flag alone is yes.
+type choices struct{ list[bool] }
+
+// IsBoolFlag tells the flag package that no value needs to follow.
+func (*choices) IsBoolFlag() bool { return true }
+
 // flags declares the flags of a grid on fs, with what is in g as defaults.
 func (g *grid) flags(fs *flag.FlagSet) {
 	fs.Var(&list[string]{values: &g.algos, parse: pattern}, "algo", "`patterns` of the algorithms to measure, such as redis-*,local-mutex; see lockbench list")
@@ -90,6 +96,7 @@ func (g *grid) flags(fs *flag.FlagSet) {
 	fs.Var(&list[time.Duration]{values: &g.waits, parse: span}, "wait", "`bounds` of one acquire; 0s waits to the end")
 	fs.Var(&list[time.Duration]{values: &g.ttls, parse: lasting}, "ttl", "`lifetimes` of a lease that nobody renews")
 	fs.Var(&list[time.Duration]{values: &g.retries, parse: lasting}, "retry", "first `delays` of the polling variants")
+	fs.Var(&choices{list[bool]{values: &g.unawaited, parse: yes}}, "unawaited", "release without waiting for the answer, by the variants that can; =false,true measures both")
 	fs.Var(&list[int]{values: &g.nodes, parse: whole(1, maxNodes)}, "nodes", "`numbers` of independent servers, for the variants that need several (default what each needs)")
 
 	fs.Var(&list[time.Duration]{values: &g.rtts, parse: span}, "rtt", "`times` that a proxy adds to each round trip to the servers, such as 0,0.2ms,1ms; 0 is no proxy")
@@ -167,6 +174,14 @@ func share(text string) (float64, error) {
 		return 0, errors.New("want numbers from 0 to 1, such as 0.95")
 	}
 	return x, nil
+}
+
+func yes(text string) (bool, error) {
+	v, err := strconv.ParseBool(text)
+	if err != nil {
+		return false, errors.New("want true or false, or both")
+	}
+	return v, nil
 }
 
 // span reads a duration that may be 0.

@@ -24,6 +24,7 @@ type grid struct {
 	waits                 []time.Duration
 	rtts                  []time.Duration // Load.RTT, of the variants that have a server
 	ttls, retries         []time.Duration
+	unawaited             []bool
 	nodes                 []int // of the variants on several servers; none is what each needs
 
 	try      bool // Load.Try
@@ -57,7 +58,7 @@ func defaultGrid() grid {
 		depths: []int{0}, togethers: []int{1}, shared: []float64{0},
 		holds: []results.Dist{{Kind: "fixed", Mean: time.Millisecond}}, thinks: []results.Dist{{Kind: "fixed"}},
 		rates: []float64{0}, waits: []time.Duration{0}, rtts: []time.Duration{0},
-		ttls: []time.Duration{lock.DefaultTTL}, retries: []time.Duration{lock.DefaultRetryDelay},
+		ttls: []time.Duration{lock.DefaultTTL}, retries: []time.Duration{lock.DefaultRetryDelay}, unawaited: []bool{false},
 		warmup: 200 * time.Millisecond,
 		repeat: 1, seed: 1, yardstick: true,
 	}
@@ -159,8 +160,8 @@ func (g grid) sized(v lock.Variant) (list []lock.Variant) {
 	return list
 }
 
-// incapable names the chosen variants that plan leaves out under some load, each
-// with what it lacks.
+// incapable names the chosen variants that plan leaves out under some load or
+// configuration, each with what it lacks.
 func (g grid) incapable(all []lock.Variant) (list []string) {
 	chosen, err := choose(all, g.algos, g.clients)
 	if err != nil {
@@ -168,9 +169,15 @@ func (g grid) incapable(all []lock.Variant) (list []string) {
 	}
 	loads, _ := g.loads()
 	for _, v := range chosen {
+		configs := g.configs()
+		if v.Algo == results.Yardstick { // which has none
+			configs = []lock.Config{{}}
+		}
 		var lacks lock.Caps
 		for _, l := range loads {
-			lacks |= harness.Trial{Variant: v, Load: l}.Lacks()
+			for _, c := range configs {
+				lacks |= harness.Trial{Variant: v, Config: c, Load: l}.Lacks()
+			}
 		}
 		if lacks != 0 {
 			list = append(list, v.Name()+" (no "+lacks.String()+")")
@@ -228,7 +235,8 @@ func (g grid) loads() (list []results.Load, skipped int) {
 func (g grid) configs() []lock.Config {
 	base := []lock.Config{{Renew: g.renew, Retry: lock.Retry{Max: g.retryMax}, Timeout: g.timeout, NodeTimeout: g.nodeTimeout, Conns: g.conns, WriterPreference: g.writers}}
 	base = cross(base, g.ttls, func(c *lock.Config, v time.Duration) { c.TTL = v })
-	return cross(base, g.retries, func(c *lock.Config, v time.Duration) { c.Retry.Delay = v })
+	base = cross(base, g.retries, func(c *lock.Config, v time.Duration) { c.Retry.Delay = v })
+	return cross(base, g.unawaited, func(c *lock.Config, v bool) { c.Unawaited = v })
 }
 
 // cross returns each of base with each of values put in.

@@ -293,3 +293,41 @@ func TestPrintJSON(t *testing.T) {
 		t.Errorf("%d trials, the last %+v", n, last)
 	}
 }
+
+// Unawaited releases are a dimension of the variants that can, and leave out the
+// others.
+func TestPlanUnawaited(t *testing.T) {
+	for args, want := range map[string][2]int{ // awaited, unawaited
+		"":                      {2, 0},
+		"-unawaited":            {0, 1},
+		"-unawaited=false,true": {2, 1},
+	} {
+		g := defaultGrid()
+		fs := flag.NewFlagSet("", flag.ContinueOnError)
+		g.flags(fs)
+		args = "-algo redis-set-ex,redis-token -client redigo -owners 1 -yardstick=false " + args
+		if err := fs.Parse(strings.Fields(args)); err != nil {
+			t.Fatal(err)
+		}
+		trials, _, err := g.plan(impls.All())
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got [2]int
+		for _, r := range trials {
+			named := strings.Contains(r.Name(), "/release=unawaited")
+			if named != r.Config.Unawaited || named && r.Variant.Algo != "redis-token" {
+				t.Errorf("%s: unawaited is %t", r.Name(), r.Config.Unawaited)
+			}
+			if named {
+				got[1]++
+			} else {
+				got[0]++
+			}
+		}
+		left := g.incapable(impls.All())
+		if got != want || (len(left) > 0) != (want[1] > 0) {
+			t.Errorf("%q: %v trials, want %v; left out %q", args, got, want, left)
+		}
+	}
+}

@@ -17,6 +17,7 @@ type cost struct {
 	cpu                     float64 // ns, of this process
 	allocs                  float64 // heap objects
 	cmds, attempts, wakeups int64
+	misses                  int64
 	grants                  int64
 	at                      int64 // reading of the run's clock
 }
@@ -39,6 +40,7 @@ func (s *session) readCost(ctx context.Context) cost {
 	metrics.Read(objects)
 	c.allocs = float64(objects[0].Value.Uint64())
 	c.cmds, c.attempts, c.wakeups = s.count.Read()
+	c.misses = s.count.Misses()
 	_, c.grants = s.rec.total()
 	return c
 }
@@ -54,6 +56,9 @@ func (s *session) putCost(m results.Metrics) {
 	}
 	if cores := float64(runtime.GOMAXPROCS(0)); b.at > a.at {
 		put(results.CliCPUShare, (b.cpu-a.cpu)/(float64(b.at-a.at)*cores))
+	}
+	if s.t.Config.Unawaited {
+		put(results.Misses, float64(b.misses-a.misses))
 	}
 	if grants <= 0 {
 		return

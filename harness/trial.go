@@ -94,6 +94,9 @@ func (t Trial) Name() string {
 	if c.WriterPreference {
 		add("prefer", "writers")
 	}
+	if c.Unawaited {
+		add("release", "unawaited")
+	}
 	for _, f := range t.Faults {
 		add("fault", f.String())
 	}
@@ -165,7 +168,8 @@ func (t Trial) Check() error {
 	return nil
 }
 
-// Lacks is what the load of t asks for and its variant cannot do.
+// Lacks is what the load and the configuration of t ask for and its variant
+// cannot do.
 func (t Trial) Lacks() lock.Caps {
 	var want lock.Caps
 	if t.Load.Shared > 0 {
@@ -179,6 +183,9 @@ func (t Trial) Lacks() lock.Caps {
 	}
 	if t.Load.Together > 1 {
 		want |= lock.Multi
+	}
+	if t.Config.Unawaited {
+		want |= lock.Unawaited
 	}
 	return want &^ t.Variant.Caps
 }

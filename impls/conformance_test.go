@@ -46,7 +46,21 @@ func TestConformance(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	conform(t, o, impls.All(), true)
+	conform(t, o, impls.All(), locktest.Options{}, true)
+}
+
+// TestConformanceUnawaited runs it once more over the variants that can release
+// without waiting, as they then do.
+func TestConformanceUnawaited(t *testing.T) {
+	o, err := server.FromEnv()
+	if err != nil {
+		t.Fatal(err)
+	}
+	able := slices.DeleteFunc(impls.All(), func(v lock.Variant) bool { return !v.Caps.Has(lock.Unawaited) })
+	if len(able) == 0 {
+		t.Fatal("no variant can release without waiting")
+	}
+	conform(t, o, able, locktest.Options{Unawaited: true}, true)
 }
 
 // TestConformanceEmbedded runs it once more on the imitation in this process,
@@ -56,7 +70,7 @@ func TestConformanceEmbedded(t *testing.T) {
 		t.Skip("NOT RUN: -short leaves out the embedded server")
 	}
 	served := slices.DeleteFunc(impls.All(), func(v lock.Variant) bool { return v.Needs.Kind == "" })
-	conform(t, server.Options{Source: server.Embedded}, served, false)
+	conform(t, server.Options{Source: server.Embedded}, served, locktest.Options{}, false)
 }
 
 // TestConformanceCluster runs it on a cluster of three. The cases that put a relay
@@ -76,7 +90,7 @@ func TestConformanceCluster(t *testing.T) {
 		variants = slices.DeleteFunc(variants, func(v lock.Variant) bool { return !slices.Contains(few, v.Algo) })
 		t.Logf("NOT RUN: -short leaves out all but %s", strings.Join(few, ", "))
 	}
-	conform(t, onBinary(t, lock.Cluster), variants, true)
+	conform(t, onBinary(t, lock.Cluster), variants, locktest.Options{}, true)
 }
 
 // onBinary are the options that start what t names from the installed program,
@@ -101,7 +115,7 @@ func onBinary(t *testing.T, topology lock.Topology) server.Options {
 
 // conform runs the suite over variants, on one server for each need, which
 // ought to be a real one or need not.
-func conform(t *testing.T, o server.Options, variants []lock.Variant, genuine bool) {
+func conform(t *testing.T, o server.Options, variants []lock.Variant, options locktest.Options, genuine bool) {
 	servers := map[lock.Needs]*server.Server{}
 	for _, v := range variants {
 		s, asked := servers[v.Needs]
@@ -114,7 +128,8 @@ func conform(t *testing.T, o server.Options, variants []lock.Variant, genuine bo
 				t.Skipf("NOT RUN: there is no %s; scripts/newer gets a server that has more, and LOCKBENCH_REDIS_SERVER names it", v.Needs)
 			}
 			// On a cluster the loads need not be large: they are on the single server.
-			options := locktest.Options{Short: testing.Short() || s.Source == server.Embedded || s.Topology() == lock.Cluster}
+			options := options
+			options.Short = testing.Short() || s.Source == server.Embedded || s.Topology() == lock.Cluster
 			if v.Needs.Kind != "" {
 				options.Remove = s.Remove
 			}

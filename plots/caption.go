@@ -151,6 +151,9 @@ func load(groups []*results.Group) string {
 	case l.For > 0:
 		parts = append(parts, span(l.For).String()+" a run")
 	}
+	if slices.ContainsFunc(groups, func(g *results.Group) bool { return released(g) == unawaited }) {
+		parts = append(parts, "releases unawaited")
+	}
 	if f := faults(groups[0]); f != "" {
 		parts = append(parts, "faults: "+f)
 	}

@@ -2,6 +2,7 @@ package plots
 
 import (
 	"cmp"
+	"encoding/json"
 	"fmt"
 	"hash/fnv"
 	"maps"
@@ -88,6 +89,7 @@ func dimensions() []dimension {
 			slug: func(g *results.Group) string { return "rtt-" + strings.ReplaceAll(g.Load.RTT.String(), "µ", "u") }},
 		text(func(g *results.Group) string { return fmt.Sprint(g.Load.Ops) }, "ops-"),
 		text(func(g *results.Group) string { return faults(g) }, "faults-"),
+		{lenient: true, of: released, slug: released},
 		{lenient: true,
 			of:   func(g *results.Group) string { return strconv.Itoa(g.Load.Clients) },
 			slug: func(g *results.Group) string { return "clients-" + strconv.Itoa(g.Load.Clients) }},
@@ -103,6 +105,19 @@ func dimensions() []dimension {
 			}},
 	}
 }
+
+// released says whether the runs of g waited for the answers to their releases.
+func released(g *results.Group) string {
+	var c struct {
+		Unawaited bool `json:"unawaited"`
+	}
+	if json.Unmarshal(g.Runs[0].Config, &c) == nil && c.Unawaited {
+		return unawaited
+	}
+	return "release-awaited"
+}
+
+const unawaited = "release-unawaited"
 
 func faults(g *results.Group) string {
 	var kinds []string

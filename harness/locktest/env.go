@@ -152,7 +152,7 @@ func (e *env) key(name string) string {
 // is shorter than a busy machine takes for a command now and then, and a client
 // on several nodes would take those that are slow for dead.
 func (e *env) config(ttl time.Duration) lock.Config {
-	return lock.Config{TTL: ttl, Timeout: 10 * time.Second, NodeTimeout: min(2*time.Second, ttl/2), Conns: 8}
+	return lock.Config{TTL: ttl, Timeout: 10 * time.Second, NodeTimeout: min(2*time.Second, ttl/2), Conns: 8, Unawaited: e.o.Unawaited}
 }
 
 // open opens a client whose leases last ttl.

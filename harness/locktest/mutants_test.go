@@ -189,6 +189,7 @@ func TestMutants(t *testing.T) {
 		{"deadline stands still", renewed, "renew-moves-deadline"},
 		{"dies midway", fixed, "crash-midway"},
 		{"ignores the hook", fixed, "hook"},
+		{"opens unawaited", fixed, "unawaited-refused"},
 		{"grants in any order", line, "fair"},
 		{"readers exclude readers", rich, "shared"},
 		{"readers ignore writers", rich, "shared"},
@@ -212,11 +213,17 @@ func TestMutants(t *testing.T) {
 			slots <- struct{}{}
 			defer func() { <-slots }()
 			d, o := quick(s)
-			r := examine(t.Context(), c, model(m.kind, m.bug), d, o)
 			want := fmt.Sprintf("model breaks %q: ", c.Sentence)
-			if !slices.ContainsFunc(r.problems, func(p string) bool { return strings.HasPrefix(p, want) }) {
-				t.Errorf("bug %q: the case %s reports %q", m.bug, c.Name, r.problems)
+			// Some bugs show only if the other side runs in time, which on a busy
+			// machine it does not always.
+			var r *recorder
+			for range 5 {
+				r = examine(t.Context(), c, model(m.kind, m.bug), d, o)
+				if slices.ContainsFunc(r.problems, func(p string) bool { return strings.HasPrefix(p, want) }) {
+					return
+				}
 			}
+			t.Errorf("bug %q: the case %s reports %q", m.bug, c.Name, r.problems)
 		})
 	}
 	wg.Wait()
@@ -239,6 +246,9 @@ func TestDeclarations(t *testing.T) {
 		{"extend", "", renewed, capable(lock.Try | lock.Fencing | lock.Extend | lock.Renew), "caps", `model breaks "The first group`},
 		{"notify", "", fixed, capable(lock.Try | lock.Fencing | lock.Extend | lock.Notify), "notify", `model breaks "waiters are woken`},
 		{"fair", "", fixed, capable(lock.Try | lock.Fencing | lock.Extend | lock.Fair), "fair", `model breaks "grants in the order of arrival"`},
+
+		{"unawaited", "never frees", fixed, capable(lock.Try | lock.Fencing | lock.Extend | lock.Unawaited), "unawaited", `model breaks "A later Acquire`},
+		{"unawaited, and waits", "opens unawaited", fixed, capable(lock.Try | lock.Fencing | lock.Extend | lock.Unawaited), "unawaited", ""},
 
 		{"false late-release", "", fixed, hazardous(lock.LateRelease), "late-release", "model declares late-release, but was seen to keep"},
 		{"false crash", "", fixed, hazardous(lock.Crash), "lease-ends", "model declares crash, but was seen to keep"},

@@ -71,7 +71,7 @@ func handoff(client string, dial Dial) lock.Variant {
 		Doc: "A queue on the server; a release hands the lease straight to the first live waiter. " +
 			"First come, first served, without polling, and with a fencing token. A dead process is skipped at once.",
 		Source: "ours: a queue lock (Mellor-Crummey and Scott, 1991) in a Redis list",
-		Caps:   lock.Try | lock.Fencing | lock.Fair | lock.Notify | lock.Renew,
+		Caps:   lock.Try | lock.Fencing | lock.Fair | lock.Notify | lock.Renew | lock.Unawaited,
 		Needs:  lock.Needs{Kind: "redis", MinVersion: "6.0.6"}, // LPOS
 		Unsafe: lock.Pause | lock.ServerClock | lock.Failover | lock.Restart,
 		Keys:   func(key string) []string { return []string{key, queueKey(key), fenceKey(key)} },
@@ -217,7 +217,7 @@ func (h *queued) Acquire(ctx context.Context, key string) (lock.Lease, error) {
 
 // ask runs the script of acquire and returns the token of a grant, or 0.
 func (h *queued) ask(ctx context.Context, key, id string, wait int) (uint64, error) {
-	reply, err := h.eval(ctx, "acquire", h.acquire, h.keysOf(key), id, wait)
+	reply, err := h.evalNext(ctx, "acquire", h.acquire, h.keysOf(key), id, wait)
 	if err != nil {
 		return 0, err
 	}
@@ -246,6 +246,7 @@ func (h *queued) settle(ctx context.Context, key, id string, token uint64, sent 
 		if e := lease.Release(back); e != nil && !errors.Is(e, lock.ErrLost) {
 			return nil, fmt.Errorf("%w; the key could not be given back: %w: %w", ended, lock.ErrUncertain, e)
 		}
+		h.given()
 		return nil, ended
 	}
 	return lease, nil
@@ -449,10 +450,10 @@ func (l *handed) Token() uint64 { return l.token }
 // Release passes the lease to the first live waiter, or frees the key.
 func (l *handed) Release(ctx context.Context) error {
 	held := l.Stop()
-	err := freed(l.from.eval(ctx, "release", l.from.release, l.from.keysOf(l.key), l.owner))
-	// Not before: a check may have found the grant first, and its message, should
-	// it come only now, would be taken for one to nobody and returned.
-	l.from.forget(l.id)
+	script := l.from.release
+	// Not before the answer: a check may have found the grant first, and its message,
+	// should it come only now, would be taken for one to nobody and returned.
+	err := l.release(ctx, l.key, script, script.command(l.from.keysOf(l.key), l.owner), func() { l.from.forget(l.id) })
 	if err == nil && !held {
 		return lock.ErrLost
 	}

@@ -38,19 +38,19 @@ func promises() []wants {
 		{"redis-getset", lock.Try, lock.LateRelease | lock.Pause | lock.ClientClock | lock.Failover | lock.Restart, stamp, false},
 		{"redis-set-ex", lock.Try, lease | lock.LateRelease, nobody, true},
 		{"redis-get-del", lock.Try, lease | lock.LateRelease, owner, true},
-		{"redis-token", lock.Try | lock.Extend, lease, owner, true},
-		{"redis-watchdog", lock.Try | lock.Renew, lease, owner, true},
-		{"redis-fenced", lock.Try | lock.Renew | lock.Fencing, lease, owner, true},
+		{"redis-token", lock.Try | lock.Extend | lock.Unawaited, lease, owner, true},
+		{"redis-watchdog", lock.Try | lock.Renew | lock.Unawaited, lease, owner, true},
+		{"redis-fenced", lock.Try | lock.Renew | lock.Fencing | lock.Unawaited, lease, owner, true},
 		{"redis-blpop", lock.Try, lease, owner, true},
 		{"redis-multi", lock.Try | lock.Multi, lease, owner, true},
 		{"redis-redlock", lock.Try | lock.Extend, lock.Pause | lock.ServerClock | lock.Restart, owner, true},
-		{"redis-handoff", lock.Try | lock.Renew | lock.Fencing | lock.Fair | lock.Notify, lease, `^[0-9]+:[A-Z2-7]{26}:[0-9]+:[0-9]+$`, true},
+		{"redis-handoff", lock.Try | lock.Renew | lock.Fencing | lock.Fair | lock.Notify | lock.Unawaited, lease, `^[0-9]+:[A-Z2-7]{26}:[0-9]+:[0-9]+$`, true},
 	}
 }
 
 // natives is the same of the algorithm that not every server can serve.
 func natives() []wants {
-	return []wants{{"redis-token-native", lock.Try | lock.Extend,
+	return []wants{{"redis-token-native", lock.Try | lock.Extend | lock.Unawaited,
 		lock.Pause | lock.ServerClock | lock.Failover | lock.Restart, `^[A-Z2-7]{26}:[0-9]+$`, true}}
 }
 
@@ -66,7 +66,7 @@ func TestPipelined(t *testing.T) {
 	for _, v := range redis.Pipelined("c", nil) {
 		got = append(got, v.Name())
 	}
-	want := []string{"redis-token/c", "redis-token-native/c", "redis-watchdog/c", "redis-fenced/c", "redis-tracking/c", "redis-handoff/c"}
+	want := []string{"redis-token/c", "redis-token-native/c", "redis-watchdog/c", "redis-fenced/c", "redis-handoff/c", "redis-tracking/c"}
 	if !slices.Equal(got, want) {
 		t.Errorf("Pipelined: %q, want %q", got, want)
 	}

@@ -1,12 +1,18 @@
 package redis
 
-import "github.com/lockbench/lockbench/impls/lock"
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/lockbench/lockbench/impls/lock"
+)
 
 // Variants returns the locks of this package on one client library, in the
 // order in which people discover them. Client is the library's short name and
 // becomes Variant.Client. Its Dial must know every topology.
 func Variants(client string, dial Dial) []lock.Variant {
-	list := []lock.Variant{
+	list := awaiting([]lock.Variant{
 		setnx(client, dial),
 		setnxExpire(client, dial),
 		setnxLua(client, dial),
@@ -26,7 +32,7 @@ func Variants(client string, dial Dial) []lock.Variant {
 		spin(client, dial),
 		fair(client, dial),
 		rw(client, dial),
-	}
+	})
 	for i := range list {
 		switch v := &list[i]; {
 		case v.Needs.Nodes > 1:
@@ -45,12 +51,31 @@ func Variants(client string, dial Dial) []lock.Variant {
 // [Tracker]. The flawed stages are left out, since another client would show
 // nothing new of them.
 func Pipelined(client string, dial Dial) []lock.Variant {
-	return []lock.Variant{
-		token(client, dial),
-		native(client, dial),
-		watchdog(client, dial),
-		fenced(client, dial),
-		tracking(client, dial),
-		handoff(client, dial),
+	list := slices.DeleteFunc(Variants(client, dial), func(v lock.Variant) bool {
+		switch v.Algo {
+		case "redis-token", "redis-token-native", "redis-watchdog", "redis-fenced", "redis-handoff":
+			return false
+		}
+		return true
+	})
+	for i := range list {
+		list[i].Over = nil // their Dial knows single servers
 	}
+	return append(list, awaiting([]lock.Variant{tracking(client, dial)})...)
+}
+
+// awaiting lets those of list that cannot release unawaited refuse to.
+func awaiting(list []lock.Variant) []lock.Variant {
+	for i, v := range list {
+		if v.Caps.Has(lock.Unawaited) {
+			continue
+		}
+		list[i].Open = func(ctx context.Context, d lock.Deployment, c lock.Config) (lock.Locker, error) {
+			if c.Unawaited {
+				return nil, fmt.Errorf("redis: %s waits for its releases: it needs unawaited to be off", v.Algo)
+			}
+			return v.Open(ctx, d, c)
+		}
+	}
+	return list
 }

@@ -18,6 +18,7 @@ import (
 type conn struct {
 	client interface {
 		Process(ctx context.Context, cmd goredis.Cmder) error
+		Pipeline() goredis.Pipeliner
 		Subscribe(ctx context.Context, channels ...string) *goredis.PubSub
 		Close() error
 	}
@@ -108,11 +109,18 @@ func (c *conn) do(ctx context.Context, cmd *goredis.Cmd, as goredis.Cmder) (any,
 		as = cmd
 	}
 	c.c.Count.Cmd()
-	err := c.client.Process(ctx, as)
+	if err := c.client.Process(ctx, as); err != nil {
+		return answer(nil, err)
+	}
+	return answer(cmd.Val(), nil)
+}
+
+// answer turns what the library returned into what [redis.Conn] promises.
+func answer(reply any, err error) (any, error) {
 	var refused goredis.Error
 	switch {
 	case err == nil:
-		return cmd.Val(), nil
+		return reply, nil
 	case errors.Is(err, goredis.Nil):
 		return nil, nil
 	case errors.As(err, &refused):

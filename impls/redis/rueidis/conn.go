@@ -87,8 +87,9 @@ func (c *conn) Do(ctx context.Context, args ...any) (any, error) {
 	late := time.AfterFunc(c.c.Timeout, c.line.cut)
 	// Without a context that can end, a command that is alone on the connection
 	// is written and read by this goroutine, and not by those of the library.
-	reply, err := c.client.Do(context.Background(), c.command(args)).ToAny()
-	if !late.Stop() && err != nil {
+	result := c.client.Do(context.Background(), c.command(args))
+	reply, err := result.ToAny()
+	if !late.Stop() && result.NonRedisError() != nil {
 		err = fmt.Errorf("no answer in %v: %w", c.c.Timeout, os.ErrDeadlineExceeded)
 	}
 	return answer(reply, err)
