@@ -85,10 +85,10 @@ func byAlgo(all []lock.Variant) [][]lock.Variant {
 }
 
 func listText(w io.Writer, all []lock.Variant) error {
-	rows := [][]string{{"ALGO", "CLIENTS", "NEEDS", "SYNOPSIS"}}
+	rows := [][]string{{"ALGO", "CLIENTS", "NEEDS", "SYNOPSIS", "FAILS"}}
 	for _, same := range byAlgo(all) {
 		v := same[0]
-		rows = append(rows, []string{v.Algo, or(strings.Join(clientsOf(same), " "), "–"), v.Needs.String(), v.Synopsis()})
+		rows = append(rows, []string{v.Algo, or(strings.Join(clientsOf(same), " "), "–"), v.Needs.String(), v.Synopsis(), strings.Join(v.Exempt, " ")})
 	}
 	return table(w, rows)
 }
