@@ -61,6 +61,7 @@ func assigned() map[string]look {
 		"redis-fenced":        {colour: hex(0x332288), marker: plus},
 		"redis-tracking":      {colour: hex(0x7a5a00), marker: circle},
 		"redis-handoff":       {colour: hex(0xe69f00), marker: cross},
+		"redis-cohort":        {colour: hex(0xb8860b), marker: bar},
 
 		// Other people's, in the colours of earth.
 		"peer-redsync":              {colour: hex(0x8c510a), marker: circle},

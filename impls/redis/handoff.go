@@ -75,31 +75,40 @@ func handoff(client string, dial Dial) lock.Variant {
 		Unsafe: lock.Pause | lock.ServerClock | lock.Failover | lock.Restart,
 		Keys:   func(key string) []string { return []string{key, queueKey(key), fenceKey(key)} },
 		Open: func(ctx context.Context, d lock.Deployment, c lock.Config) (lock.Locker, error) {
-			s, err := newSession(ctx, dial, d, c)
+			h, err := openQueued(ctx, dial, d, c)
 			if err != nil {
 				return nil, err
 			}
-			script := func(source string) *Script { return NewScript(handoffPass + source) }
-			h := &queued{
-				owned: newOwned(s), waiting: make(map[string]*waiter), handed: make(map[string]struct{}), closed: make(chan struct{}),
-				acquire: script(handoffAcquire), release: script(handoffRelease),
-				leave: script(handoffLeave), check: script(handoffCheck), requeue: script(handoffRequeue),
-			}
-			opening, cancel := context.WithTimeout(ctx, s.c.Timeout)
-			defer cancel()
-			h.inbox = &inbox{
-				message: h.message, patience: s.c.Timeout, down: h.fail,
-				gap: func() { h.tending.Go(h.recheck) }, // it asks the server, which takes a while
-			}
-			if err := h.inbox.open(opening, s.conn, "lockbench:inbox:"+s.prefix); err != nil {
-				_ = s.conn.Close()
-				return nil, fmt.Errorf("redis: cannot listen: %w", err)
-			}
-			h.tending.Go(h.tend)
 			return h, nil
 		},
 	}
 }
+
+func openQueued(ctx context.Context, dial Dial, d lock.Deployment, c lock.Config) (*queued, error) {
+	s, err := newSession(ctx, dial, d, c)
+	if err != nil {
+		return nil, err
+	}
+	h := &queued{
+		owned: newOwned(s), waiting: make(map[string]*waiter), handed: make(map[string]struct{}), closed: make(chan struct{}),
+		acquire: handoffScript(handoffAcquire), release: handoffScript(handoffRelease),
+		leave: handoffScript(handoffLeave), check: handoffScript(handoffCheck), requeue: handoffScript(handoffRequeue),
+	}
+	opening, cancel := context.WithTimeout(ctx, s.c.Timeout)
+	defer cancel()
+	h.inbox = &inbox{
+		message: h.message, patience: s.c.Timeout, down: h.fail,
+		gap: func() { h.tending.Go(h.recheck) }, // it asks the server, which takes a while
+	}
+	if err := h.inbox.open(opening, s.conn, "lockbench:inbox:"+s.prefix); err != nil {
+		_ = s.conn.Close()
+		return nil, fmt.Errorf("redis: cannot listen: %w", err)
+	}
+	h.tending.Go(h.tend)
+	return h, nil
+}
+
+func handoffScript(source string) *Script { return NewScript(handoffPass + source) }
 
 // queueKey is the name of the list of key's waiters, in the slot of key.
 func queueKey(key string) string { return strings.TrimSuffix(fenceKey(key), "fence") + "queue" }
@@ -161,6 +170,27 @@ func (h *queued) TryAcquire(ctx context.Context, key string) (lock.Lease, error)
 		return nil, err
 	}
 	h.c.Count.Attempt()
+	return leased(h.try(ctx, key))
+}
+
+func (h *queued) Acquire(ctx context.Context, key string) (lock.Lease, error) {
+	if err := h.over(ctx); err != nil {
+		return nil, err
+	}
+	h.c.Count.Attempt()
+	return leased(h.line(ctx, key))
+}
+
+// leased keeps a nil *handed from becoming a Lease that is not nil.
+func leased(l *handed, err error) (lock.Lease, error) {
+	if err != nil {
+		return nil, err
+	}
+	return l, nil
+}
+
+// try takes key if it is free.
+func (h *queued) try(ctx context.Context, key string) (*handed, error) {
 	id, _ := h.id()
 	sent := time.Now()
 	token, err := h.ask(context.WithoutCancel(ctx), key, id, 0)
@@ -170,23 +200,31 @@ func (h *queued) TryAcquire(ctx context.Context, key string) (lock.Lease, error)
 	return h.settle(ctx, key, id, token, sent, err)
 }
 
-func (h *queued) Acquire(ctx context.Context, key string) (lock.Lease, error) {
-	if err := h.over(ctx); err != nil {
-		return nil, err
+// line takes key, or queues for it.
+func (h *queued) line(ctx context.Context, key string) (*handed, error) {
+	// The grant may arrive before the answer that says that we wait.
+	w := h.expect(key)
+	sent := time.Now()
+	token, err := h.ask(context.WithoutCancel(ctx), key, w.id, 1)
+	if err != nil || token > 0 {
+		h.forget(w.id)
+		return h.settle(ctx, key, w.id, token, sent, err)
 	}
-	h.c.Count.Attempt()
+	return h.await(ctx, w, sent)
+}
+
+// expect makes a waiter whose grant is received from now on.
+func (h *queued) expect(key string) *waiter {
 	id, n := h.id()
 	w := &waiter{key: key, id: id, number: n, granted: make(chan grant, 1)}
-	// The grant may arrive before the answer that says that we wait.
 	h.mu.Lock()
 	h.waiting[id] = w
 	h.mu.Unlock()
-	sent := time.Now()
-	token, err := h.ask(context.WithoutCancel(ctx), key, id, 1)
-	if err != nil || token > 0 {
-		h.forget(id)
-		return h.settle(ctx, key, id, token, sent, err)
-	}
+	return w
+}
+
+// await waits for the grant to w, which a request sent at sent has queued.
+func (h *queued) await(ctx context.Context, w *waiter, sent time.Time) (*handed, error) {
 	h.mu.Lock()
 	w.queued = true
 	h.mu.Unlock()
@@ -199,17 +237,17 @@ func (h *queued) Acquire(ctx context.Context, key string) (lock.Lease, error) {
 			sent = g.since
 		}
 		h.c.Count.Wakeup()
-		return h.settle(ctx, key, id, g.token, sent, nil)
+		return h.settle(ctx, w.key, w.id, g.token, sent, nil)
 	case <-ctx.Done():
 	case <-h.closed:
 	}
-	err = h.over(ctx)
-	h.forget(id)
+	err := h.over(ctx)
+	h.forget(w.id)
 	if errors.Is(err, errClosed) {
 		// The server skips us once our inbox is gone, but a grant may have come first.
 		return nil, fmt.Errorf("%w: %w", lock.ErrUncertain, err)
 	}
-	return nil, h.depart(ctx, key, id, err)
+	return nil, h.depart(ctx, w.key, w.id, err)
 }
 
 // ask runs the script of acquire and returns the token of a grant, or 0.
@@ -227,7 +265,7 @@ func (h *queued) ask(ctx context.Context, key, id string, wait int) (uint64, err
 
 // settle turns the outcome of an attempt into a lease, or into an error that
 // leaves nothing behind.
-func (h *queued) settle(ctx context.Context, key, id string, token uint64, sent time.Time, err error) (lock.Lease, error) {
+func (h *queued) settle(ctx context.Context, key, id string, token uint64, sent time.Time, err error) (*handed, error) {
 	switch {
 	case err != nil && lostAnswer(err):
 		return nil, h.depart(ctx, key, id, err)
@@ -439,9 +477,12 @@ type handed struct {
 func (l *handed) Token() uint64 { return l.token }
 
 // Release passes the lease to the first live waiter, or frees the key.
-func (l *handed) Release(ctx context.Context) error {
+func (l *handed) Release(ctx context.Context) error { return l.give(ctx, l.token) }
+
+// give is Release where last is the largest token that was used under the lease.
+func (l *handed) give(ctx context.Context, last uint64) error {
 	held := l.Stop()
-	err := freed(l.from.eval(ctx, "release", l.from.release, keysOf(l.key), l.owner))
+	err := freed(l.from.eval(ctx, "release", l.from.release, keysOf(l.key), l.owner, strconv.FormatUint(last, 10)))
 	// Not before: a check may have found the grant first, and its message, should
 	// it come only now, would be taken for one to nobody and returned.
 	l.from.forget(l.id)

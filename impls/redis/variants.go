@@ -22,6 +22,7 @@ func Variants(client string, dial Dial) []lock.Variant {
 		multi(client, dial),
 		redlockVariant(client, dial),
 		handoff(client, dial),
+		cohortLock(client, dial),
 		reentrant(client, dial),
 		spin(client, dial),
 	}
