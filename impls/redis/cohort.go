@@ -166,7 +166,7 @@ func (c *cohorts) TryAcquire(ctx context.Context, key string) (lock.Lease, error
 		return nil, err
 	}
 	g.begin(lease)
-	return g.grant(lease.token), nil
+	return g.grant(lease.Token()), nil
 }
 
 func (c *cohorts) Acquire(ctx context.Context, key string) (lock.Lease, error) {
@@ -285,7 +285,7 @@ func (g *cohort) found(ctx context.Context, s *seek, lease *handed, err error) {
 	switch {
 	case err == nil:
 		g.begin(lease)
-		g.serve(lease.token)
+		g.serve(lease.Token())
 	case ctx.Err() != nil:
 		if errors.Is(err, lock.ErrUncertain) {
 			s.err = err

@@ -12,8 +12,9 @@ import (
 // tenure is one lease that the server has granted to the process.
 type tenure struct {
 	lease    *handed
-	token    uint64 // of the newest grant
-	passes   int    // since the server last said that nobody else waits
+	hold     *holding // of lease, for good: nobody waits for conditions here
+	token    uint64   // of the newest grant
+	passes   int      // since the server last said that nobody else waits
 	since    time.Time
 	yielding bool          // the server is being asked
 	watched  bool          // somebody waits for its loss
@@ -26,7 +27,7 @@ const blockOfTokens = 1024
 
 // begin starts the tenure of a lease that the server has granted.
 func (g *cohort) begin(lease *handed) {
-	g.tenure = &tenure{lease: lease, token: lease.token, since: time.Now(), over: make(chan struct{})}
+	g.tenure = &tenure{lease: lease, hold: lease.hold.Load(), token: lease.Token(), since: time.Now(), over: make(chan struct{})}
 	if g.members.Len() > 0 {
 		g.watch()
 	}
@@ -41,7 +42,7 @@ func (g *cohort) watch() {
 	t.watched = true
 	g.running.Go(func() {
 		select {
-		case <-t.lease.Lost():
+		case <-t.hold.Lost():
 		case <-t.over:
 			return
 		case <-g.line.closed:
@@ -75,10 +76,10 @@ func (g *cohort) serve(token uint64) { g.first().granted <- outcome{lease: g.gra
 // far as its clock tells.
 func (t *tenure) alive(now time.Time) bool {
 	select {
-	case <-t.lease.Lost():
+	case <-t.hold.Lost():
 		return false
 	default:
-		return now.Before(t.lease.Deadline())
+		return now.Before(t.hold.Deadline())
 	}
 }
 
@@ -101,10 +102,10 @@ const (
 func (l *passed) Token() uint64 { return l.token }
 
 // Lost is closed when the lease of the process is lost.
-func (l *passed) Lost() <-chan struct{} { return l.tenure.lease.Lost() }
+func (l *passed) Lost() <-chan struct{} { return l.tenure.hold.Lost() }
 
 // Deadline is that of the lease of the process.
-func (l *passed) Deadline() time.Time { return l.tenure.lease.Deadline() }
+func (l *passed) Deadline() time.Time { return l.tenure.hold.Deadline() }
 
 // Release passes the lease on, inside the process or by the server. A pass
 // inside the process does not look at ctx.
@@ -153,9 +154,9 @@ func (l *passed) surrender(ctx context.Context, last uint64) error {
 func (l *passed) ask(ctx context.Context) error {
 	g, t := l.from, l.tenure
 	h := g.line
-	w := h.expect(g.key)
+	w := h.expect(g.key, nil)
 	sent := time.Now()
-	reply, err := h.eval(ctx, "yield", g.yield, keysOf(g.key), t.lease.owner, strconv.FormatUint(l.token, 10), w.id)
+	reply, err := h.eval(ctx, "yield", g.yield, keysOf(g.key), t.hold.value, strconv.FormatUint(l.token, 10), w.id)
 	answer, ok := reply.(int64)
 	if err == nil && !ok {
 		err = fmt.Errorf("redis: yield: %w: the script answered %v", lock.ErrUncertain, reply)
@@ -172,7 +173,7 @@ func (l *passed) ask(ctx context.Context) error {
 		g.mu.Unlock()
 		return nil
 	}
-	held := t.lease.Stop()
+	held := t.hold.Stop()
 	if err != nil || answer == 0 {
 		h.forget(w.id) // what it is granted, if anything, the inbox returns
 		g.mu.Lock()
@@ -188,10 +189,10 @@ func (l *passed) ask(ctx context.Context) error {
 		if err != nil {
 			return doubt(err)
 		}
-		h.forget(t.lease.id)
+		h.forget(t.hold.id)
 		return lock.ErrLost
 	}
-	h.forget(t.lease.id)
+	h.forget(t.hold.id)
 	g.mu.Lock()
 	close(t.over)
 	g.tenure = nil

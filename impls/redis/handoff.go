@@ -37,7 +37,8 @@ var handoffRequeue string
 // the first of them inside its script, and tells that waiter's process alone.
 //
 //	state    key → token:owner, with PX ttl; {key}:queue → list of waiters;
-//	         {key}:fence → tokens drawn so far, in blocks of 1024, without end
+//	         {key}:fence → tokens drawn so far, in blocks of 1024, without end;
+//	         {key}:cond → list of those that wait for a condition, see handoff_cond.go
 //	cost     acquire 1 script, whether the key is free or not; release 1 script, which also
 //	         grants to the next; a waiter holds no connection and sends nothing; per process
 //	         a PING each ttl/4 and, while it waits, a check of the key as often or each 250 ms
@@ -70,10 +71,10 @@ func handoff(client string, dial Dial) lock.Variant {
 		Doc: "A queue on the server; a release hands the lease straight to the first live waiter. " +
 			"First come, first served, without polling, and with a fencing token. A dead process is skipped at once.",
 		Source: "ours: a queue lock (Mellor-Crummey and Scott, 1991) in a Redis list",
-		Caps:   lock.Try | lock.Fencing | lock.Fair | lock.Notify | lock.Renew,
+		Caps:   lock.Try | lock.Fencing | lock.Cond | lock.Fair | lock.Notify | lock.Renew,
 		Needs:  lock.Needs{Kind: "redis", MinVersion: "6.0.6"}, // LPOS
 		Unsafe: lock.Pause | lock.ServerClock | lock.Failover | lock.Restart,
-		Keys:   func(key string) []string { return []string{key, queueKey(key), fenceKey(key)} },
+		Keys:   sleepKeys,
 		Open: func(ctx context.Context, d lock.Deployment, c lock.Config) (lock.Locker, error) {
 			h, err := openQueued(ctx, dial, d, c)
 			if err != nil {
@@ -93,6 +94,7 @@ func openQueued(ctx context.Context, dial Dial, d lock.Deployment, c lock.Config
 		owned: newOwned(s), waiting: make(map[string]*waiter), handed: make(map[string]struct{}), closed: make(chan struct{}),
 		acquire: handoffScript(handoffAcquire), release: handoffScript(handoffRelease),
 		leave: handoffScript(handoffLeave), check: handoffScript(handoffCheck), requeue: handoffScript(handoffRequeue),
+		cond: newCondScripts(),
 	}
 	opening, cancel := context.WithTimeout(ctx, s.c.Timeout)
 	defer cancel()
@@ -117,6 +119,7 @@ func queueKey(key string) string { return strings.TrimSuffix(fenceKey(key), "fen
 type queued struct {
 	owned
 	acquire, release, leave, check, requeue *Script
+	cond                                    condScripts
 	inbox                                   *inbox
 	tending                                 sync.WaitGroup
 
@@ -133,6 +136,8 @@ type waiter struct {
 	key, id string
 	number  uint64     // grows with the calls of Acquire
 	queued  bool       // the server has said so; before that a check would not find it
+	asleep  *string    // the condition that it waits for first, nil if none
+	listed  bool       // the server has said that it stands in the list of those that sleep
 	granted chan grant // capacity 1
 }
 
@@ -203,7 +208,7 @@ func (h *queued) try(ctx context.Context, key string) (*handed, error) {
 // line takes key, or queues for it.
 func (h *queued) line(ctx context.Context, key string) (*handed, error) {
 	// The grant may arrive before the answer that says that we wait.
-	w := h.expect(key)
+	w := h.expect(key, nil)
 	sent := time.Now()
 	token, err := h.ask(context.WithoutCancel(ctx), key, w.id, 1)
 	if err != nil || token > 0 {
@@ -213,10 +218,11 @@ func (h *queued) line(ctx context.Context, key string) (*handed, error) {
 	return h.await(ctx, w, sent)
 }
 
-// expect makes a waiter whose grant is received from now on.
-func (h *queued) expect(key string) *waiter {
+// expect makes a waiter whose grant is received from now on. Asleep is the
+// condition that it waits for first, if any.
+func (h *queued) expect(key string, asleep *string) *waiter {
 	id, n := h.id()
-	w := &waiter{key: key, id: id, number: n, granted: make(chan grant, 1)}
+	w := &waiter{key: key, id: id, number: n, asleep: asleep, granted: make(chan grant, 1)}
 	h.mu.Lock()
 	h.waiting[id] = w
 	h.mu.Unlock()
@@ -272,8 +278,8 @@ func (h *queued) settle(ctx context.Context, key, id string, token uint64, sent 
 	case err != nil:
 		return nil, err
 	}
-	value := strconv.FormatUint(token, 10) + ":" + id
-	lease := &handed{from: h, renewed: h.keepAlive(key, value, sent), id: id, token: token}
+	lease := &handed{from: h, key: key}
+	lease.hold.Store(h.hold(key, id, token, sent))
 	if ended := h.over(ctx); ended != nil {
 		// The grant came after the caller had stopped waiting.
 		back, cancel := h.bounded(ctx)
@@ -383,11 +389,13 @@ func (h *queued) tend() {
 		for key, w := range first {
 			h.look(key, []any{w.id})
 		}
+		h.lookAtSleepers()
 	}
 }
 
 // recheck asks for all waiters, after their messages may have been missed.
 func (h *queued) recheck() {
+	h.lookAtSleepers()
 	h.mu.Lock()
 	all := make(map[string][]*waiter)
 	for _, w := range h.waiting {
@@ -464,36 +472,4 @@ func (h *queued) Close() (err error) {
 	return err
 }
 
-// handed is the lease of redis-handoff.
-type handed struct {
-	renewed
-	from  *queued
-	id    string
-	token uint64
-}
-
-// Token grows with every grant of a key, by 1 from one waiter to the next and
-// by up to 1024 when the key was free between.
-func (l *handed) Token() uint64 { return l.token }
-
-// Release passes the lease to the first live waiter, or frees the key.
-func (l *handed) Release(ctx context.Context) error { return l.give(ctx, l.token) }
-
-// give is Release where last is the largest token that was used under the lease.
-func (l *handed) give(ctx context.Context, last uint64) error {
-	held := l.Stop()
-	err := freed(l.from.eval(ctx, "release", l.from.release, keysOf(l.key), l.owner, strconv.FormatUint(last, 10)))
-	// Not before: a check may have found the grant first, and its message, should
-	// it come only now, would be taken for one to nobody and returned.
-	l.from.forget(l.id)
-	if err == nil && !held {
-		return lock.ErrLost
-	}
-	return err
-}
-
-var (
-	_ lock.Tryer     = (*queued)(nil)
-	_ lock.Fenced    = (*handed)(nil)
-	_ lock.Deadliner = (*handed)(nil)
-)
+var _ lock.Tryer = (*queued)(nil)
