@@ -45,6 +45,9 @@ func BenchmarkLock(b *testing.B) {
 			if err != nil {
 				b.Fatal(err)
 			}
+			if why := t.Variant.Unsuited(servers.topology(t.Variant.Needs)); why != "" {
+				b.Skip("NOT RUN: " + why)
+			}
 			t.Load.Ops = int64(b.N)
 			run, err := rig.Run(b.Context(), t)
 			if err != nil {

@@ -199,11 +199,34 @@ func holdMethod(text string) (string, error) {
 	return "", fmt.Errorf("want %s, %s or %s", harness.HoldSleep, harness.HoldNanosleep, harness.HoldSpin)
 }
 
+// addresses is the flag -redis. Its commas separate addresses, and the hosts of
+// one that has several.
+type addresses struct{ values *[]lock.Endpoint }
+
+func (a addresses) Set(text string) error {
+	list := server.Addresses(text)
+	if len(list) == 0 {
+		return errors.New("want redis://[USER:PASSWORD@]HOST[:PORT][/DB]")
+	}
+	*a.values = append(*a.values, list...)
+	return nil
+}
+
+func (addresses) many() {}
+
+func (a addresses) String() string {
+	if a.values == nil || len(*a.values) == 0 { // the flag package asks a zero value
+		return ""
+	}
+	return fmt.Sprint(*a.values)
+}
+
 // sources are the flags that say where servers come from.
 type sources struct {
-	urls  []lock.Endpoint
-	from  server.Source
-	image string
+	urls     []lock.Endpoint
+	topology string
+	from     server.Source
+	image    string
 }
 
 func (s *sources) flags(fs *flag.FlagSet) {
@@ -215,17 +238,17 @@ func (s *sources) flags(fs *flag.FlagSet) {
 		}
 		return "", errors.New("want url, binary, docker or embedded")
 	}}, "server", "allow only this `source` of servers: url, binary, docker or embedded (default the first that works, or $LOCKBENCH_SERVER)")
+	fs.Var(bounded[string]{&s.topology, func(text string) (string, error) {
+		_, err := server.ParseTopology(text)
+		return text, err
+	}}, "redis-topology", "how the redis servers that are started work together, `one` of single, cluster and sentinel (default single, or $LOCKBENCH_REDIS_TOPOLOGY)")
 	fs.StringVar(&s.image, "image", "", "container `image` (default $LOCKBENCH_REDIS_IMAGE, or one of this module's or redis:8)")
 }
 
 // urlFlag declares the one flag of sources that lock has too.
 func (s *sources) urlFlag(fs *flag.FlagSet) {
-	fs.Var(&list[lock.Endpoint]{values: &s.urls, parse: func(text string) (lock.Endpoint, error) {
-		if text == "" {
-			return "", errors.New("want redis://[USER:PASSWORD@]HOST[:PORT][/DB]")
-		}
-		return lock.Endpoint(text), nil
-	}}, "redis", "`URL` of a server that runs already, redis:// or rediss://; several nodes by commas (default $LOCKBENCH_REDIS_URL)")
+	fs.Var(addresses{&s.urls}, "redis", "`URL` of a server that runs already, redis:// or rediss://; several nodes by commas; "+
+		"redis+cluster://HOST,HOST and redis+sentinel://HOST,HOST/NAME (default $LOCKBENCH_REDIS_URL)")
 }
 
 // options are the flags, each over its environment variable.
@@ -242,6 +265,9 @@ func (s *sources) options() (server.Options, error) {
 	}
 	if s.from != "" {
 		o.Source = s.from
+	}
+	if s.topology != "" {
+		o.Topology, _ = server.ParseTopology(s.topology) // checked when it was read
 	}
 	if s.image != "" {
 		o.Image = s.image

@@ -146,6 +146,9 @@ func (l *locking) resolve() (lock.Variant, lock.Deployment, error) {
 	} else if have != need {
 		return v, d, misuse("%s takes %d servers, %d are named", v.Name(), need, have)
 	}
+	if why := v.Unsuited(d.Nodes[0].Topology()); why != "" {
+		return v, d, misuse("%s cannot run there: %s", v.Name(), why)
+	}
 	return v, d, nil
 }
 

@@ -190,6 +190,14 @@ func (b *bank) rig(ctx context.Context, n lock.Needs) (*harness.Rig, error) {
 	return r, nil
 }
 
+// topology is that of the servers that were started for n.
+func (b *bank) topology(n lock.Needs) lock.Topology {
+	if r := b.rigs[n]; r != nil && r.Server != nil {
+		return r.Server.Topology()
+	}
+	return lock.Single
+}
+
 func (b *bank) close() error {
 	var errs []error
 	for _, s := range b.order {
@@ -206,7 +214,11 @@ func (b *bank) describe() []string {
 		for _, n := range s.Deployment.Nodes {
 			at = append(at, n.String())
 		}
-		list = append(list, fmt.Sprintf("server: %s %s (%s) at %s", s.Product, s.Version, s.Source, strings.Join(at, " ")))
+		what := s.Product + " " + s.Version
+		if t := s.Topology(); t != lock.Single {
+			what += " " + string(t)
+		}
+		list = append(list, fmt.Sprintf("server: %s (%s) at %s", what, s.Source, strings.Join(at, " ")))
 	}
 	return list
 }
@@ -235,6 +247,17 @@ func (j *job) start(ctx context.Context, std stdio, b *bank, trials []harness.Tr
 		say(std.err, "%s\n", line)
 	}
 	left := slices.DeleteFunc(slices.Clone(trials), func(t harness.Trial) bool { return missing[t.Variant.Needs] })
+	// Some needs are met by servers that work together in a way that the variant
+	// cannot use.
+	unsuited := make(map[string]bool)
+	left = slices.DeleteFunc(left, func(t harness.Trial) bool {
+		why := t.Variant.Unsuited(b.topology(t.Variant.Needs))
+		if name := t.Variant.Name(); why != "" && !unsuited[name] {
+			unsuited[name] = true
+			complain(std.err, "lockbench run", fmt.Errorf("left out %s: %s", name, why))
+		}
+		return why != ""
+	})
 	// A yardstick that nobody asked for is nothing to measure by itself.
 	var chosen []lock.Variant
 	for _, g := range j.grids {

@@ -15,7 +15,7 @@ import (
 
 func serversCommand() command {
 	return command{
-		name: "servers", args: "[-json] [-redis URL] [-server SOURCE] [-image IMAGE]",
+		name: "servers", args: "[-json] [-redis URL] [-redis-topology T] [-server SOURCE] [-image IMAGE]",
 		does: "shows the servers found on this machine, and how to get those that are missing",
 		more: `
 The sources are listed in the order in which run tries them; it would use the

@@ -7,13 +7,16 @@ import (
 	"strconv"
 )
 
-// keyNames are the names of n keys of the run id. The braces make all keys of a
-// run hash to one slot of a cluster, and all names that a variant derives from
-// a key hash to the same.
-func keyNames(id string, n int) []string {
+// keyNames are the names of n keys of the run id. On a cluster they are spread:
+// the braces give each a slot of its own, or nearly. Either way all names that a
+// variant derives from a key belong to the slot of the key.
+func keyNames(id string, n int, spread bool) []string {
 	names := make([]string, n)
 	for i := range names {
 		names[i] = "lb:{" + id + "}:" + strconv.Itoa(i)
+		if spread {
+			names[i] = "lb:" + id + ":{" + strconv.Itoa(i) + "}"
+		}
 	}
 	return names
 }

@@ -3,6 +3,7 @@ package harness
 import (
 	"context"
 	"errors"
+	"fmt"
 	"math"
 	"slices"
 	"strings"
@@ -74,9 +75,15 @@ func TestPickKey(t *testing.T) {
 }
 
 func TestKeyNamesStayInOneSlot(t *testing.T) {
-	for _, name := range keyNames("abc", 3) {
+	for _, name := range keyNames("abc", 3, false) {
 		if !strings.HasPrefix(name, "lb:{abc}:") {
 			t.Errorf("key %q", name)
+		}
+	}
+	// On a cluster each has a slot of its own.
+	for i, name := range keyNames("abc", 3, true) {
+		if want := fmt.Sprintf("lb:abc:{%d}", i); name != want {
+			t.Errorf("key %q, want %q", name, want)
 		}
 	}
 }

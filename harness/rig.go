@@ -59,7 +59,7 @@ func (r *Rig) Run(ctx context.Context, t Trial) (results.Run, error) {
 	}
 	run.Config = config
 
-	names := keyNames(run.ID, t.Load.Keys)
+	names := keyNames(run.ID, t.Load.Keys, r.Server != nil && r.Server.Topology() == lock.Cluster)
 	defer r.remove(t.Variant, names)
 	var count lock.Counters
 	t.Config.Count = &count

@@ -59,6 +59,39 @@ func TestConformanceEmbedded(t *testing.T) {
 	conform(t, server.Options{Source: server.Embedded}, served, false)
 }
 
+// TestConformanceCluster runs it on a cluster of three. The cases that put a relay
+// between client and server are left to the single server, because the nodes of
+// a cluster tell the client their own addresses.
+func TestConformanceCluster(t *testing.T) {
+	variants := slices.DeleteFunc(impls.All(), func(v lock.Variant) bool {
+		return v.Needs.Kind != "redis" || v.Unsuited(lock.Cluster) != ""
+	})
+	if len(variants) < 2*14 {
+		t.Errorf("%d variants suit a cluster, want all single-key ones on each client", len(variants))
+	}
+	conform(t, onBinary(t, lock.Cluster), variants, true)
+}
+
+// onBinary are the options that start what t names from the installed program,
+// whatever address is given, or skip the test loudly.
+func onBinary(t *testing.T, topology lock.Topology) server.Options {
+	t.Helper()
+	o, err := server.FromEnv()
+	if err != nil {
+		t.Fatal(err)
+	}
+	o.URLs, o.Source, o.Topology = nil, server.Binary, topology
+	for _, f := range server.Find(t.Context(), "redis", o) {
+		if f.Source == server.Binary && !f.OK {
+			if required("redis") {
+				t.Fatalf("LOCKBENCH_REQUIRE lists redis: %s", f.Hint)
+			}
+			t.Skipf("NOT RUN: %s", f.Hint)
+		}
+	}
+	return o
+}
+
 // conform runs the suite over variants, on one server for each need, which
 // ought to be a real one or need not.
 func conform(t *testing.T, o server.Options, variants []lock.Variant, genuine bool) {
@@ -78,7 +111,11 @@ func conform(t *testing.T, o server.Options, variants []lock.Variant, genuine bo
 				options.Remove = s.Remove
 			}
 			if v.Needs.Kind == "redis" {
-				options.Find = func(ctx context.Context, part string) ([]string, error) { return find(ctx, s.Deployment, part) }
+				nodes := s.Members
+				if nodes == nil {
+					nodes = s.Deployment.Nodes
+				}
+				options.Find = func(ctx context.Context, part string) ([]string, error) { return find(ctx, nodes, part) }
 			}
 			locktest.Run(t, v, s.Deployment, options)
 		})
@@ -115,9 +152,9 @@ func start(t *testing.T, n lock.Needs, o server.Options, genuine bool) *server.S
 	return s
 }
 
-// find lists the names that contain part on the redis nodes of d.
-func find(ctx context.Context, d lock.Deployment, part string) (names []string, err error) {
-	for _, node := range d.Nodes {
+// find lists the names that contain part on the redis servers at nodes.
+func find(ctx context.Context, nodes []lock.Endpoint, part string) (names []string, err error) {
+	for _, node := range nodes {
 		found, err := scan(ctx, node, "*"+part+"*")
 		if err != nil {
 			return nil, err

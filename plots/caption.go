@@ -37,6 +37,9 @@ func server(s results.Server) remark {
 	if s.Version != "" {
 		name += " " + s.Version
 	}
+	if s.Topology != "" {
+		name += ", " + s.Topology
+	}
 	switch s.Source {
 	case "embedded":
 		return remark{"Server: EMBEDDED " + name + " – not a real " + capital(cmp.Or(s.Kind, "server")) + ": it shares this process, and its times and costs say little about one.", true}

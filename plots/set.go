@@ -50,7 +50,7 @@ func dimensions() []dimension {
 				if s.Source == "url" { // the user's servers differ by their address, ours do not
 					where = fmt.Sprint(s.Nodes)
 				}
-				return fmt.Sprintf("%q", []string{s.Kind, s.Product, s.Version, s.Source, s.Options, where})
+				return fmt.Sprintf("%q", []string{s.Kind, s.Product, s.Version, s.Source, s.Options, s.Topology, where})
 			},
 			slug: func(g *results.Group) string {
 				if g.Server.Kind == "" {
@@ -59,6 +59,9 @@ func dimensions() []dimension {
 				where := g.Server.Source
 				if where == "url" {
 					where = strings.Join(addresses(g.Server), "-")
+				}
+				if g.Server.Topology != "" {
+					where += "-" + g.Server.Topology
 				}
 				return strings.Join([]string{product(g.Server), g.Server.Version, where}, "-")
 			}},

@@ -85,7 +85,7 @@ func serversBySession(runs []Run) map[string][]string {
 	return found
 }
 
-// describeServer is "redis 7.0.15 (binary)".
+// describeServer is "redis 7.0.15 (binary)" or "redis 7.0.15 cluster (binary)".
 func describeServer(s Server) string {
 	name := s.Product
 	if name == "" {
@@ -93,6 +93,9 @@ func describeServer(s Server) string {
 	}
 	if s.Version != "" {
 		name += " " + s.Version
+	}
+	if s.Topology != "" {
+		name += " " + s.Topology
 	}
 	if s.Source != "" && s.Kind != "" {
 		name += " (" + s.Source + ")"

@@ -116,6 +116,7 @@ func compareGroups(a, b *Group) int {
 		cmp.Compare(a.Server.Product, b.Server.Product),
 		cmp.Compare(a.Server.Version, b.Server.Version),
 		cmp.Compare(a.Server.Source, b.Server.Source),
+		cmp.Compare(a.Server.Topology, b.Server.Topology),
 		cmp.Compare(a.Load.Keys, b.Load.Keys),
 		cmp.Compare(a.Load.Skew, b.Load.Skew),
 		cmp.Compare(a.Load.Hold.Mean, b.Load.Hold.Mean),

@@ -15,6 +15,7 @@ import (
 type identity struct {
 	Algo, Client                            string
 	Kind, Product, Version, Source, Options string
+	Topology                                string
 	Nodes                                   int
 	Load                                    Load
 	Config, Faults                          string
@@ -27,7 +28,7 @@ func identify(r *Run) identity {
 	return identity{
 		Algo: r.Algo, Client: r.Client,
 		Kind: r.Server.Kind, Product: r.Server.Product, Version: r.Server.Version,
-		Source: r.Server.Source, Options: r.Server.Options, Nodes: len(r.Server.Nodes),
+		Source: r.Server.Source, Options: r.Server.Options, Topology: r.Server.Topology, Nodes: len(r.Server.Nodes),
 		Load: asked(r.Load), Config: canonical(r.Config), Faults: faultNames(r.Faults),
 		OS: r.Env.OS, Arch: r.Env.Arch, CPU: r.Env.CPU,
 		Cores: r.Env.Cores, GOMAXPROCS: r.Env.GOMAXPROCS, CgroupCPUs: r.Env.CgroupCPUs,

@@ -61,12 +61,13 @@ type Run struct {
 
 // Server says what served the run and how it was found.
 type Server struct {
-	Kind    string   `json:"kind"`    // "redis"; "" for locks in memory
-	Product string   `json:"product"` // what answered: "redis", "valkey", "miniredis"
-	Version string   `json:"version"`
-	Source  string   `json:"source"`          // "url", "binary", "docker", "embedded"; "memory" for locks in memory
-	Nodes   []string `json:"nodes,omitempty"` // addresses, never with a password
-	Options string   `json:"options,omitempty"`
+	Kind     string   `json:"kind"`    // "redis"; "" for locks in memory
+	Product  string   `json:"product"` // what answered: "redis", "valkey", "miniredis"
+	Version  string   `json:"version"`
+	Source   string   `json:"source"`             // "url", "binary", "docker", "embedded"; "memory" for locks in memory
+	Topology string   `json:"topology,omitempty"` // "cluster", "sentinel"; "" for servers that know nothing of each other
+	Nodes    []string `json:"nodes,omitempty"`    // addresses, never with a password
+	Options  string   `json:"options,omitempty"`
 }
 
 // Fault is one injected fault, as asked and as achieved, in ns since the

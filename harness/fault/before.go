@@ -14,7 +14,8 @@ type Proxies []*Proxy
 
 // Proxied reports whether Before can stand before d: whether each node is a
 // plain TCP address. TLS is not, because its certificate names the server and
-// not the proxy.
+// not the proxy; nor are a cluster and sentinels, which tell the client the servers'
+// own addresses.
 func Proxied(d lock.Deployment) bool {
 	for _, node := range d.Nodes {
 		if _, _, err := target(node); err != nil {
@@ -26,6 +27,9 @@ func Proxied(d lock.Deployment) bool {
 
 // target is the URL of node and the address in it, "host:port".
 func target(node lock.Endpoint) (*url.URL, string, error) {
+	if t := node.Topology(); t != lock.Single {
+		return nil, "", fmt.Errorf("fault: %s tells its clients the addresses of its servers, past any proxy: it is a %s", node, t)
+	}
 	u, err := url.Parse(node.Reveal())
 	switch {
 	case err != nil:

@@ -23,7 +23,7 @@ func exclusionCases() []Case {
 		{Name: "second-owner", Sentence: waits, Breaks: lock.NoExclusion, run: secondOwner},
 		{Name: "client-clock", Sentence: waits, Breaks: lock.ClientClock, Moot: lock.NoExclusion, run: clientClock},
 		{Name: "takeover", Sentence: waits, Breaks: lock.TakeoverRace, Moot: lock.Crash | lock.NoExclusion, run: takeover},
-		{Name: "pause", Sentence: waits, Breaks: lock.Pause, Moot: lock.NoExclusion, run: pause},
+		{Name: "pause", Sentence: waits, Breaks: lock.Pause, Moot: lock.NoExclusion, renewals: true, run: pause},
 		{Name: "keys", Sentence: blocks, Moot: lock.NoExclusion, run: oddKeys},
 		{Name: "crowd", Sentence: blocks, alone: true, run: crowd},
 		{

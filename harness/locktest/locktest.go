@@ -86,7 +86,9 @@ type Case struct {
 	store bool // takes keys away or inspects them, by Options
 	proxy bool // puts a proxy between client and server
 	alone bool // loads the machine: runs before the cases that wait
-	run   func(*env)
+
+	renewals bool // puts a proxy before a variant that renews
+	run      func(*env)
 }
 
 // Cases is the suite.
@@ -108,8 +110,8 @@ func (c Case) skip(v lock.Variant, d lock.Deployment, o Options) string {
 		return "it keeps nothing in a store"
 	case slices.Contains(v.Exempt, c.Name):
 		return "it is exempt"
-	case c.proxy && !fault.Proxied(d):
-		return "it is reached through no plain TCP address"
+	case (c.proxy || c.renewals && v.Caps.Has(lock.Renew)) && !fault.Proxied(d):
+		return "no proxy can stand before its servers (they are reached by TLS or a socket, or tell their own addresses)"
 	}
 	return ""
 }

@@ -34,8 +34,22 @@ type redisNode struct {
 	has              func(ctx context.Context, feature string) (bool, error)
 }
 
-// connectRedis connects to e and looks at what answers.
+// The modes of a server, which it must be in to serve as what it is wanted for.
+const (
+	alone    = "" // a master by itself
+	member   = "cluster"
+	watcher  = "sentinel"
+	follower = "replica"
+)
+
+// connectRedis connects to e, which must be a server by itself, and looks at
+// what answers.
 func connectRedis(ctx context.Context, e lock.Endpoint) (*redisNode, error) {
+	return connectNode(ctx, e, alone)
+}
+
+// connectNode is connectRedis for a server in one of the modes.
+func connectNode(ctx context.Context, e lock.Endpoint, mode string) (*redisNode, error) {
 	o, err := parseRedis(e)
 	if err != nil {
 		return nil, err
@@ -59,7 +73,7 @@ func connectRedis(ctx context.Context, e lock.Endpoint) (*redisNode, error) {
 		ContextTimeoutEnabled: true, DisableIdentity: true,
 		MaintNotificationsConfig: &maintnotifications.Config{Mode: maintnotifications.ModeDisabled},
 	})
-	if err := n.look(ctx); err != nil {
+	if err := n.look(ctx, mode); err != nil {
 		_ = n.client.Close()
 		return nil, refusal(o, err)
 	}
@@ -102,8 +116,8 @@ func refusal(o *redis.Options, err error) error {
 	return fmt.Errorf("%s: %w", o.Addr, err)
 }
 
-// look learns product, version and settings.
-func (n *redisNode) look(ctx context.Context) error {
+// look learns product, version and settings of a server that is to be in mode.
+func (n *redisNode) look(ctx context.Context, mode string) error {
 	text, err := n.client.Info(ctx, "all").Result()
 	if err != nil {
 		if strings.Contains(err.Error(), "section (all) is not supported") {
@@ -119,10 +133,16 @@ func (n *redisNode) look(ctx context.Context) error {
 		}
 	}
 	n.id, n.pid = info["run_id"], info["process_id"]
-	if m := info["redis_mode"]; m != "" && m != "standalone" {
-		return fmt.Errorf("it runs in %s mode, and a standalone server is needed", m)
-	}
-	if info["role"] == "slave" {
+	switch is := info["redis_mode"]; {
+	case is == member && mode == alone:
+		return errors.New("it is a node of a cluster: give its address as redis+cluster://HOST:PORT")
+	case is == watcher && mode == alone:
+		return errors.New("it is a sentinel: give its address as redis+sentinel://HOST:PORT/NAME, with the name of the master")
+	case (mode == member || mode == watcher) && is != mode:
+		return fmt.Errorf("it runs in %s mode, and a %s is needed", is, mode)
+	case is != "" && is != "standalone" && is != mode:
+		return fmt.Errorf("it runs in %s mode, and a standalone server is needed", is)
+	case info["role"] == "slave" && mode != follower:
 		return errors.New("it is a replica, which takes no locks: give the address of its master")
 	}
 	n.options = n.settings(ctx, info)

@@ -51,11 +51,24 @@ func redisBinary(program string) (string, error) {
 // redisFlags keep nothing on disk: a benchmark of locks must not measure one.
 func redisFlags() []string { return []string{"--save", "", "--appendonly", "no"} }
 
-// startBinary starts the program on a free port of the loopback, in a
+// A role is what a server program is started as. The zero value is a server by
+// itself.
+type role struct {
+	// mode is what the server must say that it is, see redisNode.look.
+	mode string
+	// args are the arguments beside the address and the directory; nil are
+	// redisFlags.
+	args func(ctx context.Context, port int, dir string) ([]string, error)
+}
+
+// startBinary starts the program as r on a free port of the loopback, in a
 // directory of its own under d.
-func startBinary(ctx context.Context, path string, d *tempDir) (host, *redisNode, lock.Endpoint, error) {
+func startBinary(ctx context.Context, path string, d *tempDir, r role) (host, *redisNode, lock.Endpoint, error) {
+	if r.args == nil {
+		r.args = func(context.Context, int, string) ([]string, error) { return redisFlags(), nil }
+	}
 	for try := 1; ; try++ {
-		h, n, e, err := startBinaryOnce(ctx, path, d)
+		h, n, e, err := startBinaryOnce(ctx, path, d, r)
 		// The choice of a port is a race by nature: the server cannot be asked
 		// to choose one itself.
 		if errors.Is(err, errTaken) && try < 5 && ctx.Err() == nil {
@@ -65,7 +78,7 @@ func startBinary(ctx context.Context, path string, d *tempDir) (host, *redisNode
 	}
 }
 
-func startBinaryOnce(ctx context.Context, path string, d *tempDir) (h host, n *redisNode, e lock.Endpoint, err error) {
+func startBinaryOnce(ctx context.Context, path string, d *tempDir, r role) (h host, n *redisNode, e lock.Endpoint, err error) {
 	dir, err := os.MkdirTemp(d.path, "node-")
 	if err != nil {
 		return nil, nil, "", err
@@ -79,7 +92,11 @@ func startBinaryOnce(ctx context.Context, path string, d *tempDir) (h host, n *r
 		return nil, nil, "", err
 	}
 	defer func() { _ = log.Close() }()
-	args := append([]string{"--port", strconv.Itoa(port), "--bind", "127.0.0.1", "--protected-mode", "yes", "--dir", dir}, redisFlags()...)
+	args, err := r.args(ctx, port, dir)
+	if err != nil {
+		return nil, nil, "", err
+	}
+	args = append(args, "--port", strconv.Itoa(port), "--bind", "127.0.0.1", "--protected-mode", "yes", "--dir", dir)
 	cmd := exec.CommandContext(context.WithoutCancel(ctx), path, args...) // Close ends it, not ctx
 	cmd.Dir, cmd.Stdout, cmd.Stderr = dir, log, log
 	c, err := spawn(cmd)
@@ -101,7 +118,7 @@ func startBinaryOnce(ctx context.Context, path string, d *tempDir) (h host, n *r
 		return nil, nil, "", fmt.Errorf("%s %w: %s", path, err, lastLine(b))
 	}
 	e = lock.Endpoint("redis://" + addr)
-	if n, err = connectRedis(ctx, e); err != nil {
+	if n, err = connectNode(ctx, e, r.mode); err != nil {
 		return nil, nil, "", err
 	}
 	if n.pid != strconv.Itoa(cmd.Process.Pid) {

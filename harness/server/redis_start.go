@@ -16,7 +16,10 @@ const (
 	localImage = "lockbench/redis:local"
 )
 
-const urlHint = "no address was given; give one with: export " + envURL + "=redis://HOST:6379"
+// hint says how to name what t is about.
+func hint(t lock.Topology) string {
+	return "no address was given; give one with: export " + envURL + "=" + example(t)
+}
 
 // startRedis provides n.Nodes independent servers from src.
 func startRedis(ctx context.Context, src Source, n lock.Needs, o Options) (*Server, error) {
@@ -25,7 +28,10 @@ func startRedis(ctx context.Context, src Source, n lock.Needs, o Options) (*Serv
 		_ = s.Close() // whatever it says, err came first
 		return nil, err
 	}
-	first := s.nodes[0].(*redisNode)
+	first, ok := s.nodes[0].(*redisNode)
+	if !ok {
+		first = s.nodes[0].(group).first()
+	}
 	s.Product, s.Version, s.Options = first.product, first.version, first.options
 	return s, nil
 }
@@ -33,12 +39,19 @@ func startRedis(ctx context.Context, src Source, n lock.Needs, o Options) (*Serv
 // addRedis adds n.Nodes servers from s.Source to s. On error those stay that
 // were added so far.
 func (s *Server) addRedis(ctx context.Context, n lock.Needs, o Options) error {
+	t, err := o.topology("redis")
+	if err != nil {
+		return err
+	}
+	if t != lock.Single {
+		return s.addGroup(ctx, n, o, t)
+	}
 	var one func(i int) (host, *redisNode, lock.Endpoint, error)
 	switch s.Source {
 	case URL:
 		given := o.URLs["redis"]
 		if len(given) == 0 {
-			return missing(urlHint)
+			return missing(hint(lock.Single))
 		}
 		if len(given) < n.Nodes {
 			return fmt.Errorf("%d independent servers are needed, and %d addresses were given", n.Nodes, len(given))
@@ -60,7 +73,7 @@ func (s *Server) addRedis(ctx context.Context, n lock.Needs, o Options) error {
 			return err
 		}
 		s.sweep = dir.remove
-		one = func(int) (host, *redisNode, lock.Endpoint, error) { return startBinary(ctx, path, dir) }
+		one = func(int) (host, *redisNode, lock.Endpoint, error) { return startBinary(ctx, path, dir, role{}) }
 	case Docker:
 		eng, err := openEngine(ctx)
 		if err != nil {
@@ -119,6 +132,7 @@ func (n *redisNode) check(ctx context.Context, need lock.Needs) error {
 
 // findRedis looks at the sources one after the other.
 func findRedis(ctx context.Context, o Options) []Found {
+	t, wrong := o.topology("redis")
 	var list []Found
 	note := func(f Found, err error) {
 		f.Kind, f.OK = "redis", err == nil
@@ -129,18 +143,20 @@ func findRedis(ctx context.Context, o Options) []Found {
 	}
 	for _, e := range o.URLs["redis"] {
 		f := Found{Source: URL}
-		n, err := connectRedis(ctx, e)
+		err := wrong
 		if err == nil {
-			f.Product, f.Version, f.Where = n.product, n.version, e.String()
-			err = n.close()
+			f.Product, f.Version, err = lookAt(ctx, e)
+		}
+		if err == nil {
+			f.Where = e.String()
 		}
 		note(f, err)
 	}
 	if len(o.URLs["redis"]) == 0 {
-		note(Found{Source: URL}, missing(urlHint))
+		note(Found{Source: URL}, missing(hint(t)))
 	}
 
-	path, err := redisBinary(o.Program)
+	path, err := groupBinary(ctx, o.Program, t)
 	f := Found{Source: Binary, Where: path}
 	if err == nil {
 		if f.Product, f.Version = binaryVersion(ctx, path); f.Version == "" {
@@ -148,6 +164,12 @@ func findRedis(ctx context.Context, o Options) []Found {
 		}
 	}
 	note(f, err)
+
+	if t != lock.Single {
+		note(Found{Source: Docker}, missing(onlyBinary(t)))
+		note(Found{Source: Embedded}, missing(onlyBinary(t)))
+		return list
+	}
 
 	f = Found{Source: Docker}
 	eng, err := openEngine(ctx)
@@ -160,6 +182,32 @@ func findRedis(ctx context.Context, o Options) []Found {
 
 	note(Found{Source: Embedded, Product: "miniredis", Version: miniredisVersion(), Where: "in this process"}, nil)
 	return list
+}
+
+// lookAt connects to what e names and says what it is.
+func lookAt(ctx context.Context, e lock.Endpoint) (product, version string, err error) {
+	var n node
+	var first *redisNode
+	switch e.Topology() {
+	case lock.Cluster:
+		var c *cluster
+		if c, err = joinCluster(ctx, e); err == nil {
+			n, first = c, c.first()
+		}
+	case lock.Sentinel:
+		var w *watched
+		if w, err = askSentinels(ctx, e); err == nil {
+			n, first = w, w.first()
+		}
+	default:
+		if first, err = connectRedis(ctx, e); err == nil {
+			n = first
+		}
+	}
+	if err != nil {
+		return "", "", err
+	}
+	return first.product, first.version, n.close()
 }
 
 // imageVersion reads product and version of an image from what its maker wrote

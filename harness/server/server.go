@@ -13,7 +13,6 @@ import (
 	"fmt"
 	"math"
 	"os"
-	"strings"
 	"sync"
 	"time"
 
@@ -44,6 +43,10 @@ type Options struct {
 	// there are some, they are used or the error is returned: a server that was
 	// named is never replaced by another.
 	URLs map[string][]lock.Endpoint
+	// Topology is how the servers that are started work together; the addresses
+	// in URLs name their own. lock.Single, the zero value, starts servers that
+	// know nothing of each other.
+	Topology lock.Topology
 	// Source allows only one source; "" tries all in order.
 	Source Source
 	// Program is the server program of the source Binary, a path or a name on
@@ -56,22 +59,24 @@ type Options struct {
 
 // The environment that FromEnv reads.
 const (
-	envURL     = "LOCKBENCH_REDIS_URL"
-	envSource  = "LOCKBENCH_SERVER"
-	envProgram = "LOCKBENCH_REDIS_SERVER"
-	envImage   = "LOCKBENCH_REDIS_IMAGE"
+	envURL      = "LOCKBENCH_REDIS_URL"
+	envTopology = "LOCKBENCH_REDIS_TOPOLOGY"
+	envSource   = "LOCKBENCH_SERVER"
+	envProgram  = "LOCKBENCH_REDIS_SERVER"
+	envImage    = "LOCKBENCH_REDIS_IMAGE"
 )
 
 // FromEnv reads LOCKBENCH_REDIS_URL (several nodes are separated by spaces or
-// commas), LOCKBENCH_SERVER (a Source), LOCKBENCH_REDIS_SERVER (a Program) and
-// LOCKBENCH_REDIS_IMAGE.
+// commas), LOCKBENCH_REDIS_TOPOLOGY (see ParseTopology), LOCKBENCH_SERVER (a
+// Source), LOCKBENCH_REDIS_SERVER (a Program) and LOCKBENCH_REDIS_IMAGE.
 func FromEnv() (Options, error) {
 	var o Options
-	for _, u := range strings.FieldsFunc(os.Getenv(envURL), func(r rune) bool { return strings.ContainsRune(", \t\r\n", r) }) {
-		if o.URLs == nil {
-			o.URLs = map[string][]lock.Endpoint{}
-		}
-		o.URLs["redis"] = append(o.URLs["redis"], lock.Endpoint(u))
+	if list := Addresses(os.Getenv(envURL)); len(list) > 0 {
+		o.URLs = map[string][]lock.Endpoint{"redis": list}
+	}
+	var err error
+	if o.Topology, err = ParseTopology(os.Getenv(envTopology)); err != nil {
+		return Options{}, fmt.Errorf("%s: %w", envTopology, err)
 	}
 	o.Source = Source(os.Getenv(envSource))
 	o.Program, o.Image = os.Getenv(envProgram), os.Getenv(envImage)
@@ -100,6 +105,11 @@ type Server struct {
 	// "save '' appendonly no"; "" where the server does not tell.
 	Options    string
 	Deployment lock.Deployment
+
+	// Members are the servers behind a Deployment of another topology than
+	// lock.Single, as they were when it was connected to: the masters of a cluster,
+	// the one that sentinels named. Nil for lock.Single.
+	Members []lock.Endpoint
 
 	nodes  []node
 	hosts  []host // beside nodes; nil where we did not start the node
@@ -232,10 +242,25 @@ func (s *Server) Close() error {
 	return s.err
 }
 
+// Topology says how the servers work together.
+func (s *Server) Topology() lock.Topology {
+	if len(s.Deployment.Nodes) == 0 {
+		return lock.Single
+	}
+	return s.Deployment.Nodes[0].Topology()
+}
+
 // Describe is s as a run records it.
 func Describe(s *Server) results.Server {
-	d := results.Server{Kind: s.Kind, Product: s.Product, Version: s.Version, Source: string(s.Source), Options: s.Options}
-	for _, n := range s.Deployment.Nodes {
+	d := results.Server{
+		Kind: s.Kind, Product: s.Product, Version: s.Version, Source: string(s.Source),
+		Topology: string(s.Topology()), Options: s.Options,
+	}
+	at := s.Deployment.Nodes
+	if d.Topology != "" {
+		at = s.Members
+	}
+	for _, n := range at {
 		d.Nodes = append(d.Nodes, n.String())
 	}
 	return d

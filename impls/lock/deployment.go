@@ -28,13 +28,26 @@ func (e Endpoint) String() string {
 	if e == "" {
 		return ""
 	}
-	u, err := url.Parse(string(e))
+	text, hosts := string(e), ""
+	if e.Topology() != Single {
+		// The list of hosts is parsed elsewhere, and one without a secret stands for it.
+		if _, _, err := e.Split(); err != nil {
+			return "(an address that is no URL)"
+		}
+		var before, after string
+		before, hosts, after = cutHosts(text)
+		text = before + "host" + after
+	}
+	u, err := url.Parse(text)
 	if err != nil || u.Host == "" && u.Path == "" {
 		return "(an address that is no URL)"
 	}
 	u.RawQuery, u.Fragment = "", "" // some clients take credentials there
 	if _, ok := u.User.Password(); u.User != nil && !ok {
 		u.User = url.User("xxxxx") // who forgot the colon wrote a password here
+	}
+	if hosts != "" {
+		u.Host = hosts
 	}
 	return u.Redacted()
 }

@@ -71,7 +71,7 @@ func cohortLock(client string, dial Dial) lock.Variant {
 		Caps:   lock.Try | lock.Fencing | lock.Notify | lock.Renew,
 		Needs:  lock.Needs{Kind: "redis", MinVersion: "6.0.6"}, // LPOS
 		Unsafe: lock.Pause | lock.ServerClock | lock.Failover | lock.Restart,
-		Keys:   keysOf,
+		Keys:   func(key string) []string { return []string{key, queueKey(key), fenceKey(key)} },
 		Open: func(ctx context.Context, d lock.Deployment, c lock.Config) (lock.Locker, error) {
 			h, err := openQueued(ctx, dial, d, c)
 			if err != nil {

@@ -156,7 +156,11 @@ func (l *passed) ask(ctx context.Context) error {
 	h := g.line
 	w := h.expect(g.key, nil)
 	sent := time.Now()
-	reply, err := h.eval(ctx, "yield", g.yield, keysOf(g.key), t.hold.value, strconv.FormatUint(l.token, 10), w.id)
+	var reply any
+	err := h.inboxes.ready(ctx, g.key)
+	if err == nil {
+		reply, err = h.eval(ctx, "yield", g.yield, h.keysOf(g.key), t.hold.value, strconv.FormatUint(l.token, 10), w.id)
+	}
 	answer, ok := reply.(int64)
 	if err == nil && !ok {
 		err = fmt.Errorf("redis: yield: %w: the script answered %v", lock.ErrUncertain, reply)

@@ -45,9 +45,44 @@ type Conn interface {
 }
 
 // Dial makes a Conn for the server at ep from c, of which it uses Timeout,
-// Conns and Count and which must have been Filled. It may put off connecting
+// Conns and Count and which must have been Filled. The Topology of ep says what
+// is behind it: the Conn of a cluster sends each command to the node that serves
+// its key and follows redirections, and is a [Sharded]; that of sentinels asks
+// them for the master whenever it connects, and makes sure that it is one. For
+// the other topologies Conns bounds the connections to each node. It may put off connecting
 // until the first command. Its errors never hold the password of ep.
 type Dial func(ctx context.Context, ep lock.Endpoint, c lock.Config) (Conn, error)
+
+// A Sharded is the Conn of a cluster. Its Subscribe listens on any of the nodes,
+// which is enough for what PUBLISH sends, since the nodes tell each other.
+type Sharded interface {
+	Conn
+	// SubscribeAt is Subscribe on the node at host:port, for channels that
+	// SPUBLISH sends to; these are known to the node alone that serves their
+	// slot. The node refuses others with MOVED.
+	SubscribeAt(ctx context.Context, hostport string, h Handler) (Subscription, error)
+}
+
+// KeyOf returns the key by which a cluster chooses the node for a command of
+// this package, and whether it has one.
+func KeyOf(args []any) (string, bool) {
+	name, _ := args[0].(string)
+	at := 1
+	switch strings.ToUpper(name) {
+	case "EVAL", "EVALSHA":
+		if len(args) < 4 || args[2] == 0 {
+			return "", false
+		}
+		at = 3
+	case "PING", "PUBLISH", "TIME", "INFO", "WAIT", "SCRIPT", "CLUSTER", "CONFIG", "ROLE", "COMMAND":
+		return "", false
+	}
+	if at >= len(args) {
+		return "", false
+	}
+	key, ok := args[at].(string)
+	return key, ok
+}
 
 // DefaultConns is the most connections of one Conn where Config.Conns is 0.
 const DefaultConns = 64

@@ -32,20 +32,20 @@ func connect(ctx context.Context, dial Dial, d lock.Deployment, c lock.Config) (
 // in. Its errors are one line that names the address, never the password, and
 // says what to do.
 func reach(ctx context.Context, dial Dial, ep lock.Endpoint, c lock.Config) (Conn, error) {
-	u, err := ParseURL(ep)
+	a, err := ParseAddress(ep)
 	if err != nil {
 		return nil, err
 	}
 	conn, err := dial(ctx, ep, c)
 	if err != nil {
-		return nil, fmt.Errorf("redis: cannot connect to %s: %w", place(u), err)
+		return nil, fmt.Errorf("redis: cannot connect to %s: %w", a, err)
 	}
 	reply, err := conn.Do(ctx, "PING")
 	switch {
 	case err != nil:
-		err = &unusable{fmt.Sprintf("redis: cannot use %s: %s: %s", place(u), advice(err, u), printable(err)), err}
+		err = &unusable{fmt.Sprintf("redis: cannot use %s: %s: %s", a, advice(err, a.Hosts[0]), printable(err)), err}
 	case reply != "PONG":
-		err = fmt.Errorf("redis: cannot use %s: it answered PING with %.40q, so it is no Redis", place(u), fmt.Sprint(reply))
+		err = fmt.Errorf("redis: cannot use %s: it answered PING with %.40q, so it is no Redis", a, fmt.Sprint(reply))
 	default:
 		return conn, nil
 	}
@@ -54,7 +54,7 @@ func reach(ctx context.Context, dial Dial, ep lock.Endpoint, c lock.Config) (Con
 	return nil, err
 }
 
-// ParseURL checks and takes apart the address of a Redis server:
+// ParseURL checks and takes apart the address of a single Redis server:
 //
 //	redis://[USER:PASSWORD@]HOST[:PORT][/DB]      plain
 //	rediss://[USER:PASSWORD@]HOST[:PORT][/DB]     over TLS
@@ -107,6 +107,9 @@ func ParseURL(ep lock.Endpoint) (*url.URL, error) {
 			return nil, errors.New("redis: bad server address: want unix:///PATH/TO/SOCKET[?db=DB]")
 		}
 	default:
+		if ep.Topology() != lock.Single {
+			return nil, fmt.Errorf("redis: %s is the address of a %s, and a single server is needed", ep, ep.Topology())
+		}
 		return bad("its scheme is not redis, rediss or unix")
 	}
 	return u, nil

@@ -41,7 +41,8 @@ var handoffRequeue string
 //	         {key}:cond → list of those that wait for a condition, see handoff_cond.go
 //	cost     acquire 1 script, whether the key is free or not; release 1 script, which also
 //	         grants to the next; a waiter holds no connection and sends nothing; per process
-//	         a PING each ttl/4 and, while it waits, a check of the key as often or each 250 ms
+//	         a PING each ttl/4 and, while it waits, a check of the key as often or each 250 ms;
+//	         on a cluster a connection to each node, and a SSUBSCRIBE for each slot, once
 //	safe     as redis-fenced; grants in the order in which the server saw the waiters
 //	breaks   as redis-fenced
 //	source   ours; a queue lock (Mellor-Crummey & Scott, 1991) whose queue is a Redis list
@@ -74,7 +75,9 @@ func handoff(client string, dial Dial) lock.Variant {
 		Caps:   lock.Try | lock.Fencing | lock.Cond | lock.Fair | lock.Notify | lock.Renew,
 		Needs:  lock.Needs{Kind: "redis", MinVersion: "6.0.6"}, // LPOS
 		Unsafe: lock.Pause | lock.ServerClock | lock.Failover | lock.Restart,
-		Keys:   sleepKeys,
+		Keys: func(key string) []string {
+			return []string{key, queueKey(key), fenceKey(key), condKey(key)}
+		},
 		Open: func(ctx context.Context, d lock.Deployment, c lock.Config) (lock.Locker, error) {
 			h, err := openQueued(ctx, dial, d, c)
 			if err != nil {
@@ -98,11 +101,7 @@ func openQueued(ctx context.Context, dial Dial, d lock.Deployment, c lock.Config
 	}
 	opening, cancel := context.WithTimeout(ctx, s.c.Timeout)
 	defer cancel()
-	h.inbox = &inbox{
-		message: h.message, patience: s.c.Timeout, down: h.fail,
-		gap: func() { h.tending.Go(h.recheck) }, // it asks the server, which takes a while
-	}
-	if err := h.inbox.open(opening, s.conn, "lockbench:inbox:"+s.prefix); err != nil {
+	if err := h.listen(opening, d.Nodes[0]); err != nil {
 		_ = s.conn.Close()
 		return nil, fmt.Errorf("redis: cannot listen: %w", err)
 	}
@@ -120,7 +119,7 @@ type queued struct {
 	owned
 	acquire, release, leave, check, requeue *Script
 	cond                                    condScripts
-	inbox                                   *inbox
+	inboxes                                 inboxes
 	tending                                 sync.WaitGroup
 
 	once   sync.Once
@@ -155,7 +154,10 @@ func (h *queued) id() (string, uint64) {
 	return h.prefix + ":" + strconv.FormatUint(n, 10) + ":" + strconv.FormatInt(millis(h.c.TTL), 10), n
 }
 
-func keysOf(key string) []string { return []string{key, queueKey(key), fenceKey(key)} }
+// keysOf are the keys of the scripts.
+func (h *queued) keysOf(key string) []string {
+	return append([]string{key, queueKey(key), fenceKey(key)}, h.inboxes.beside(key)...)
+}
 
 // over is why nothing can be acquired any more, or nil.
 func (h *queued) over(ctx context.Context) error {
@@ -207,6 +209,9 @@ func (h *queued) try(ctx context.Context, key string) (*handed, error) {
 
 // line takes key, or queues for it.
 func (h *queued) line(ctx context.Context, key string) (*handed, error) {
+	if err := h.inboxes.ready(ctx, key); err != nil {
+		return nil, fmt.Errorf("redis: cannot listen: %w", err)
+	}
 	// The grant may arrive before the answer that says that we wait.
 	w := h.expect(key, nil)
 	sent := time.Now()
@@ -258,7 +263,7 @@ func (h *queued) await(ctx context.Context, w *waiter, sent time.Time) (*handed,
 
 // ask runs the script of acquire and returns the token of a grant, or 0.
 func (h *queued) ask(ctx context.Context, key, id string, wait int) (uint64, error) {
-	reply, err := h.eval(ctx, "acquire", h.acquire, keysOf(key), id, wait)
+	reply, err := h.eval(ctx, "acquire", h.acquire, h.keysOf(key), id, wait)
 	if err != nil {
 		return 0, err
 	}
@@ -297,7 +302,7 @@ func (h *queued) settle(ctx context.Context, key, id string, token uint64, sent 
 func (h *queued) depart(ctx context.Context, key, id string, err error) error {
 	ctx, cancel := h.bounded(ctx)
 	defer cancel()
-	if _, e := h.eval(ctx, "leave", h.leave, keysOf(key), id); e != nil && !dead(e) {
+	if _, e := h.eval(ctx, "leave", h.leave, h.keysOf(key), id); e != nil && !dead(e) {
 		return fmt.Errorf("%w; leaving the queue: %w: %w", err, lock.ErrUncertain, e)
 	}
 	return doubtAsked(err)
@@ -336,7 +341,7 @@ func (h *queued) message(payload string, since time.Time) {
 		ctx, cancel := h.bounded(context.Background())
 		defer cancel()
 		// If this fails as well, the grant ends with its TTL.
-		_, _ = h.eval(ctx, "return", h.release, keysOf(key), value)
+		_, _ = h.eval(ctx, "return", h.release, h.keysOf(key), value)
 	})
 }
 
@@ -393,13 +398,14 @@ func (h *queued) tend() {
 	}
 }
 
-// recheck asks for all waiters, after their messages may have been missed.
-func (h *queued) recheck() {
+// recheck asks for all waiters for the keys that concern picks, after their
+// messages may have been missed.
+func (h *queued) recheck(concern func(key string) bool) {
 	h.lookAtSleepers()
 	h.mu.Lock()
 	all := make(map[string][]*waiter)
 	for _, w := range h.waiting {
-		if w.queued {
+		if w.queued && concern(w.key) {
 			all[w.key] = append(all[w.key], w)
 		}
 	}
@@ -416,12 +422,16 @@ func (h *queued) recheck() {
 	}
 }
 
-// fail ends all waits: the server could not be reached for as long as a command
-// is waited for. It may still have the waiters in its queue.
-func (h *queued) fail() {
+// fail ends the waits for the keys that concern picks: their server could not be
+// reached for as long as a command is waited for. It may still have the waiters
+// in its queue.
+func (h *queued) fail(concern func(key string) bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	for id, w := range h.waiting {
+		if !concern(w.key) {
+			continue
+		}
 		delete(h.waiting, id)
 		w.granted <- grant{err: errLost}
 	}
@@ -435,7 +445,7 @@ func (h *queued) look(key string, ids []any) {
 	ctx, cancel := context.WithTimeout(context.Background(), h.c.Timeout)
 	defer cancel()
 	sent := time.Now()
-	answer, err := h.eval(ctx, "check", h.check, keysOf(key), ids...)
+	answer, err := h.eval(ctx, "check", h.check, h.keysOf(key), ids...)
 	reply, ok := answer.([]any)
 	if err != nil || !ok || len(reply) == 0 {
 		return
@@ -456,7 +466,7 @@ func (h *queued) look(key string, ids []any) {
 	if len(lost) > 0 {
 		// One that leaves meanwhile is queued for nothing; the grant to it is
 		// returned, see message.
-		_, _ = h.eval(ctx, "requeue", h.requeue, keysOf(key), lost...)
+		_, _ = h.eval(ctx, "requeue", h.requeue, h.keysOf(key), lost...)
 	}
 }
 
@@ -465,7 +475,7 @@ func (h *queued) look(key string, ids []any) {
 func (h *queued) Close() (err error) {
 	h.once.Do(func() {
 		close(h.closed)
-		h.inbox.close()
+		h.inboxes.close()
 		h.tending.Wait()
 		err = h.session.Close()
 	})

@@ -55,7 +55,16 @@ func newCondScripts() condScripts {
 	}
 }
 
-func sleepKeys(key string) []string { return append(keysOf(key), beside(key, "cond")) }
+func condKey(key string) string { return beside(key, "cond") }
+
+// sleepKeys are the keys of the scripts: KEYS[4] is empty on a single server.
+func (h *queued) sleepKeys(key string) []string {
+	keys := h.keysOf(key)
+	if len(keys) == 3 {
+		keys = append(keys, "")
+	}
+	return append(keys, condKey(key))
+}
 
 // Wait hands the key on and sleeps until it is signalled or ctx ends. It returns
 // with the key held again in both cases, however long that takes: ctx bounds the
@@ -71,13 +80,16 @@ func (l *handed) Wait(ctx context.Context, cond string) error {
 	if err := h.over(ctx); err != nil {
 		return err
 	}
+	if err := h.inboxes.ready(ctx, l.key); err != nil {
+		return fmt.Errorf("redis: cannot listen: %w", err)
+	}
 	if !old.Stop() {
 		return lock.ErrLost
 	}
 	uncut := context.WithoutCancel(ctx)
 	w := h.expect(l.key, &cond)
 	sent := time.Now()
-	reply, err := h.eval(uncut, "wait", h.cond.wait, sleepKeys(l.key), old.value, w.id, cond)
+	reply, err := h.eval(uncut, "wait", h.cond.wait, h.sleepKeys(l.key), old.value, w.id, cond)
 	if err == nil && !one(reply) {
 		err = lock.ErrLost
 	}
@@ -118,7 +130,7 @@ func (l *handed) Wait(ctx context.Context, cond string) error {
 func (h *queued) rouse(ctx context.Context, w *waiter) (ended, err error) {
 	ended = fmt.Errorf("redis: wait for a condition ended: %w", lock.Ended(ctx))
 	sent := time.Now()
-	reply, err := h.eval(context.WithoutCancel(ctx), "wake", h.cond.wake, sleepKeys(w.key), w.id, *w.asleep)
+	reply, err := h.eval(context.WithoutCancel(ctx), "wake", h.cond.wake, h.sleepKeys(w.key), w.id, *w.asleep)
 	if err != nil {
 		return ended, err
 	}
@@ -171,7 +183,7 @@ func (l *handed) Signal(ctx context.Context, cond string) error { return l.signa
 func (l *handed) Broadcast(ctx context.Context, cond string) error { return l.signal(ctx, cond, 0) }
 
 func (l *handed) signal(ctx context.Context, cond string, most int) error {
-	return freed(l.from.eval(ctx, "signal", l.from.cond.signal, sleepKeys(l.key), l.hold.Load().value, cond, most))
+	return freed(l.from.eval(ctx, "signal", l.from.cond.signal, l.from.sleepKeys(l.key), l.hold.Load().value, cond, most))
 }
 
 // lookAtSleepers asks the server which of those that wait for a condition are
@@ -193,7 +205,7 @@ func (h *queued) lookAtSleepers() {
 	for key, list := range entries {
 		for part := range slices.Chunk(list, 500) { // Lua's stack is finite
 			ctx, cancel := context.WithTimeout(context.Background(), h.c.Timeout)
-			answer, err := h.eval(ctx, "asleep", h.cond.asleep, sleepKeys(key), part...)
+			answer, err := h.eval(ctx, "asleep", h.cond.asleep, h.sleepKeys(key), part...)
 			cancel()
 			missing, ok := answer.([]any)
 			if err != nil || !ok {

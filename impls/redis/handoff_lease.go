@@ -46,7 +46,7 @@ func (l *handed) Release(ctx context.Context) error { return l.give(ctx, l.Token
 func (l *handed) give(ctx context.Context, last uint64) error {
 	held := l.hold.Load()
 	ours := held.Stop()
-	err := freed(l.from.eval(ctx, "release", l.from.release, keysOf(l.key), held.value, strconv.FormatUint(last, 10)))
+	err := freed(l.from.eval(ctx, "release", l.from.release, l.from.keysOf(l.key), held.value, strconv.FormatUint(last, 10)))
 	// Not before: a check may have found the grant first, and its message, should
 	// it come only now, would be taken for one to nobody and returned.
 	l.from.forget(held.id)

@@ -1,6 +1,12 @@
 -- What the scripts of redis-handoff share. KEYS[1] is the lock, KEYS[2] its
 -- queue, KEYS[3] its counter. A waiter's id is PROCESS:NUMBER:TTL; the value of
--- a held lock is TOKEN:ID.
+-- a held lock is TOKEN:ID. On a cluster KEYS[4] is what the names of the inboxes
+-- in the slot of the lock begin with.
+local publish, inboxes = 'publish', 'lockbench:inbox:'
+if KEYS[4] and KEYS[4] ~= '' then
+  -- PUBLISH would count the listeners of one node only, and tell all nodes.
+  publish, inboxes = 'spublish', KEYS[4]
+end
 
 -- Tokens are drawn from the counter in blocks, so that a hand-over need not
 -- touch it. A block is left unfinished when the lock becomes free or its lease
@@ -31,9 +37,9 @@ local function pass(last)
       redis.call('del', KEYS[1])
       return
     end
-    local inbox = 'lockbench:inbox:' .. string.match(id, '^([^:]*):')
+    local inbox = inboxes .. string.match(id, '^([^:]*):')
     local value = string.format('%.0f', token) .. ':' .. id
-    if redis.call('publish', inbox, value .. ' ' .. KEYS[1]) > 0 then
+    if redis.call(publish, inbox, value .. ' ' .. KEYS[1]) > 0 then
       grant(id, token)
       return
     end

@@ -4,9 +4,88 @@ import (
 	"context"
 	"sync"
 	"time"
+
+	"github.com/lockbench/lockbench/impls/lock"
 )
 
-// An inbox is the one channel on which a session is told of grants.
+// inboxes are where a session is told of grants.
+type inboxes interface {
+	// ready returns once a grant of key would be received.
+	ready(ctx context.Context, key string) error
+	// beside is what the scripts must know of the inboxes for key, as further
+	// keys.
+	beside(key string) []string
+	close()
+}
+
+// listen opens the inboxes of h on the server at ep.
+func (h *queued) listen(ctx context.Context, ep lock.Endpoint) error {
+	if conn, ok := h.conn.(Sharded); ok {
+		a, err := ParseAddress(ep)
+		if err != nil {
+			return err
+		}
+		h.inboxes = newSlotInboxes(h, conn, a.Places())
+		return nil
+	}
+	all := func(string) bool { return true }
+	b := &inbox{
+		message: h.message, patience: h.c.Timeout, down: func() { h.fail(all) },
+		gap: func() { h.tending.Go(func() { h.recheck(all) }) }, // it asks the server, which takes a while
+	}
+	h.inboxes = b
+	return b.open(ctx, h.conn, "lockbench:inbox:"+h.prefix)
+}
+
+// slotInboxes are those on a cluster: one for each slot in which this process has
+// ever waited, in that slot, so that the script of a release sees on its own node
+// whether anybody listens. They stay until the end: another wait in the slot is
+// likelier than a shortage of channels, of which there are 16 384 at most.
+//
+// One for each node would do as well until a slot moves. One for each key would
+// have to be given up again, which costs each wait two round trips.
+type slotInboxes struct {
+	*shards
+	prefix string // of the session
+
+	mu    sync.Mutex
+	names map[int]string // what the names of a slot's inboxes begin with
+	slots map[string]int // by the inbox
+}
+
+func newSlotInboxes(h *queued, conn Sharded, seeds []string) *slotInboxes {
+	b := &slotInboxes{shards: newShards(conn, seeds, h.c), prefix: h.prefix, names: make(map[int]string), slots: make(map[string]int)}
+	concern := func(channel string) func(string) bool {
+		b.mu.Lock()
+		slot := b.slots[channel]
+		b.mu.Unlock()
+		return func(key string) bool { return slotOf(key) == slot }
+	}
+	b.message = func(_, payload string, since time.Time) { h.message(payload, since) }
+	b.gap = func(channel string) { h.tending.Go(func() { h.recheck(concern(channel)) }) }
+	b.down = func(channel string) { h.fail(concern(channel)) }
+	return b
+}
+
+func (b *slotInboxes) beside(key string) []string { return []string{b.name(slotOf(key))} }
+
+// name is what the names of the inboxes in slot begin with.
+func (b *slotInboxes) name(slot int) string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	name, ok := b.names[slot]
+	if !ok {
+		name = "lockbench:inbox:{" + tagFor(slot) + "}:"
+		b.names[slot], b.slots[name+b.prefix] = name, slot
+	}
+	return name
+}
+
+func (b *slotInboxes) ready(ctx context.Context, key string) error {
+	return b.add(ctx, b.name(slotOf(key))+b.prefix)
+}
+
+// An inbox is the one channel of a session on a server by itself.
 type inbox struct {
 	// message is called by one goroutine, in order, and must not block. Nothing
 	// that it is given was published before since.
@@ -62,6 +141,10 @@ func (b *inbox) open(ctx context.Context, conn Conn, channel string) error {
 	b.sub = sub
 	return nil
 }
+
+func (b *inbox) ready(context.Context, string) error { return nil }
+
+func (b *inbox) beside(string) []string { return nil }
 
 // close ends the subscription and waits for the goroutines behind it.
 func (b *inbox) close() {

@@ -41,7 +41,8 @@ var multiFreeSource string
 // is given back.
 //
 // The grant ends with the first of its keys; all are counted from before the
-// first command. Against a cluster of Redis the keys need one hash tag.
+// first command. A cluster of Redis is refused, because its keys may live on
+// different nodes and no script reaches two.
 func multi(client string, dial Dial) lock.Variant {
 	return lock.Variant{
 		Algo: "redis-multi", Client: client,
@@ -62,6 +63,10 @@ func multi(client string, dial Dial) lock.Variant {
 				freeMine: NewScript(multiFreeSource),
 			}
 			for _, ep := range d.Nodes {
+				if ep.Topology() == lock.Cluster {
+					_ = m.Close()
+					return nil, errSpread
+				}
 				conn, err := reach(ctx, dial, ep, c)
 				if err != nil {
 					_ = m.Close() // why matters more than how we part
@@ -73,6 +78,9 @@ func multi(client string, dial Dial) lock.Variant {
 		},
 	}
 }
+
+// errSpread refuses a cluster.
+var errSpread = errors.New("redis: redis-multi needs servers that each hold any key, and a cluster spreads its keys over several")
 
 // multiLocker is a client of all nodes. Its session has no Conn.
 type multiLocker struct {

@@ -52,8 +52,8 @@ type Subscription interface {
 // A Feed is one connection of a client library in the subscribed state of
 // RESP2. Send and Close may be called beside Receive. It never reconnects.
 type Feed interface {
-	// Send writes SUBSCRIBE or UNSUBSCRIBE with at least one channel, or PING
-	// with none, and does not wait for the answer.
+	// Send writes SUBSCRIBE, UNSUBSCRIBE, SSUBSCRIBE or SUNSUBSCRIBE with at least
+	// one channel, or PING with none, and does not wait for the answer.
 	Send(command string, channels ...string) error
 	// Receive waits for the next answer or message for at most timeout. A
 	// refusal of the server is an [Error]; after any other error the connection
@@ -64,8 +64,8 @@ type Feed interface {
 
 // An Event is one thing that a [Feed] receives.
 type Event struct {
-	// Kind is "subscribe" or "unsubscribe", once for each channel of the
-	// command; "message"; or "pong".
+	// Kind is "subscribe", "unsubscribe", "ssubscribe" or "sunsubscribe", once for
+	// each channel of the command; "message" or "smessage"; or "pong".
 	Kind             string
 	Channel, Payload string
 }
@@ -76,12 +76,24 @@ type Event struct {
 // longer than c.Timeout ends the connection, and so does a silence of twice
 // that, since a PING goes out at least each c.Timeout. It fails if the first dial does.
 func Listen(ctx context.Context, c lock.Config, h Handler, dial func(context.Context) (Feed, error)) (Subscription, error) {
+	return listen(ctx, c, h, "", dial)
+}
+
+// ListenShard is Listen for the sharded channels of one node of a cluster.
+func ListenShard(ctx context.Context, c lock.Config, h Handler, dial func(context.Context) (Feed, error)) (Subscription, error) {
+	return listen(ctx, c, h, "S", dial)
+}
+
+func listen(ctx context.Context, c lock.Config, h Handler, shard string, dial func(context.Context) (Feed, error)) (Subscription, error) {
 	feed, err := dial(ctx)
 	if err != nil {
 		return nil, err
 	}
 	life, end := context.WithCancel(context.Background())
-	l := &listener{c: c, h: h, end: end, feed: feed, channels: make(map[string]struct{})}
+	l := &listener{
+		c: c, h: h, end: end, feed: feed, channels: make(map[string]struct{}),
+		subscribe: shard + "SUBSCRIBE", unsubscribe: shard + "UNSUBSCRIBE",
+	}
 	l.running.Go(func() { l.run(life, feed, dial) })
 	l.running.Go(func() { l.ping(life) })
 	return l, nil
@@ -95,6 +107,8 @@ type listener struct {
 	h       Handler
 	end     context.CancelFunc
 	running sync.WaitGroup
+
+	subscribe, unsubscribe string // the commands: those of sharded channels, or not
 
 	// Sending is held from the queuing of a command to its last byte, so that
 	// answers come in the order of the queue. The reader never takes it while it
@@ -125,11 +139,11 @@ func (o *order) finish(err error) {
 }
 
 func (l *listener) Add(ctx context.Context, channels ...string) error {
-	return l.send(ctx, "SUBSCRIBE", channels)
+	return l.send(ctx, l.subscribe, channels)
 }
 
 func (l *listener) Remove(ctx context.Context, channels ...string) error {
-	return l.send(ctx, "UNSUBSCRIBE", channels)
+	return l.send(ctx, l.unsubscribe, channels)
 }
 
 func (l *listener) Close() error {
@@ -158,7 +172,7 @@ func (l *listener) send(ctx context.Context, command string, channels []string) 
 		return errUnsubscribed
 	}
 	for _, name := range channels {
-		if command == "SUBSCRIBE" {
+		if command == l.subscribe {
 			l.channels[name] = struct{}{}
 		} else {
 			delete(l.channels, name)
@@ -168,7 +182,7 @@ func (l *listener) send(ctx context.Context, command string, channels []string) 
 	switch {
 	case feed != nil:
 		l.queue = append(l.queue, o)
-	case command == "SUBSCRIBE":
+	case command == l.subscribe:
 		l.waiting = append(l.waiting, o)
 	default:
 		o.done <- nil // nothing is subscribed now, and the next connection leaves it out
@@ -271,12 +285,23 @@ func (l *listener) receive(feed Feed) (heard bool) {
 			return heard
 		}
 		heard = true
-		if e.Kind == "message" {
+		switch {
+		case e.Kind == "message", e.Kind == "smessage":
 			l.h.Message(e.Channel, e.Payload)
-		} else if !l.answered(nil) {
+		case e.Kind == "sunsubscribe" && !l.leaving():
+			// The slot has moved to another node, and its messages with it.
+			return heard
+		case !l.answered(nil):
 			return heard
 		}
 	}
+}
+
+// leaving reports whether the next answer is one to a Remove.
+func (l *listener) leaving() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return len(l.queue) > 0 && l.queue[0].command == l.unsubscribe
 }
 
 // answered takes one answer to the oldest command. It reports false if the
@@ -315,7 +340,7 @@ func (l *listener) drop() {
 		l.waiting = append(l.waiting, o.with...)
 		switch {
 		case o.then != nil || o.command == "PING":
-		case o.command == "SUBSCRIBE":
+		case o.command == l.subscribe:
 			l.waiting = append(l.waiting, o)
 		default:
 			o.done <- nil
@@ -334,7 +359,7 @@ func (l *listener) resume(feed Feed) {
 		_ = feed.Close()
 	}
 	all := slices.Collect(maps.Keys(l.channels))
-	o := &order{command: "SUBSCRIBE", left: len(all), done: make(chan error, 1), with: l.waiting, then: l.gap}
+	o := &order{command: l.subscribe, left: len(all), done: make(chan error, 1), with: l.waiting, then: l.gap}
 	l.waiting = nil
 	if len(all) > 0 {
 		l.queue = append(l.queue, o)
@@ -345,7 +370,7 @@ func (l *listener) resume(feed Feed) {
 		o.finish(nil)
 		return
 	}
-	l.write(feed, "SUBSCRIBE", all...)
+	l.write(feed, l.subscribe, all...)
 }
 
 func (l *listener) gap() {

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"net/url"
 
 	goredis "github.com/redis/go-redis/v9"
 	"github.com/redis/go-redis/v9/maintnotifications"
@@ -15,32 +16,58 @@ import (
 )
 
 type conn struct {
-	client *goredis.Client
-	c      lock.Config
+	client interface {
+		Process(ctx context.Context, cmd goredis.Cmder) error
+		Subscribe(ctx context.Context, channels ...string) *goredis.PubSub
+		Close() error
+	}
+	c lock.Config
 }
 
 // Dial makes a pool of at most c.Conns connections. It connects with the first
 // command.
 func Dial(_ context.Context, ep lock.Endpoint, c lock.Config) (redis.Conn, error) {
-	client, err := Client(ep, c)
+	a, err := redis.ParseAddress(ep)
 	if err != nil {
 		return nil, err
 	}
-	return Wrap(client, c), nil
+	o, err := options(a.Hosts[0], c)
+	if err != nil {
+		return nil, err
+	}
+	switch a.Topology {
+	case lock.Cluster:
+		return dialCluster(a, o, c), nil
+	case lock.Sentinel:
+		return dialSentinels(a, o, c), nil
+	}
+	return &conn{client: goredis.NewClient(o), c: c}, nil
+}
+
+// Client makes the client that Dial wraps, for the locks that other people have
+// written on this library: compared with ours they shall have the same pool, the
+// same time-outs and the same protocol. It does not count commands. It refuses
+// the addresses of clusters and sentinels. Its errors never hold the password of ep.
+func Client(ep lock.Endpoint, c lock.Config) (*goredis.Client, error) {
+	if t := ep.Topology(); t != lock.Single {
+		return nil, fmt.Errorf("redis: this lock runs on single servers only: name one as redis://HOST:PORT")
+	}
+	a, err := redis.ParseAddress(ep)
+	if err != nil {
+		return nil, err
+	}
+	o, err := options(a.Hosts[0], c)
+	if err != nil {
+		return nil, err
+	}
+	return goredis.NewClient(o), nil
 }
 
 // Wrap makes a Conn of a client, which the Conn then owns.
 func Wrap(client *goredis.Client, c lock.Config) redis.Conn { return &conn{client: client, c: c} }
 
-// Client makes the client that Dial wraps, for the locks that other people have
-// written on this library: compared with ours they shall have the same pool, the
-// same time-outs and the same protocol. It does not count commands. Its errors
-// never hold the password of ep.
-func Client(ep lock.Endpoint, c lock.Config) (*goredis.Client, error) {
-	u, err := redis.ParseURL(ep)
-	if err != nil {
-		return nil, err
-	}
+// options are those of a client of the server at u.
+func options(u *url.URL, c lock.Config) (*goredis.Options, error) {
 	o, err := goredis.ParseURL(u.String())
 	if err != nil {
 		// Its text may quote the URL.
@@ -65,19 +92,27 @@ func Client(ep lock.Endpoint, c lock.Config) (*goredis.Client, error) {
 	o.MaintNotificationsConfig = &maintnotifications.Config{Mode: maintnotifications.ModeDisabled}
 	o.PipelinePoolSize = -1
 	o.Dialer = dialer(goredis.NewDialer(o))
-	return goredis.NewClient(o), nil
+	return o, nil
 }
 
 func (c *conn) Do(ctx context.Context, args ...any) (any, error) {
+	return c.do(ctx, goredis.NewCmd(ctx, args...), nil)
+}
+
+// do sends cmd, or what stands for it.
+func (c *conn) do(ctx context.Context, cmd *goredis.Cmd, as goredis.Cmder) (any, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, fmt.Errorf("%w: %w", redis.ErrUnsent, err)
 	}
+	if as == nil {
+		as = cmd
+	}
 	c.c.Count.Cmd()
-	reply, err := c.client.Do(ctx, args...).Result()
+	err := c.client.Process(ctx, as)
 	var refused goredis.Error
 	switch {
 	case err == nil:
-		return reply, nil
+		return cmd.Val(), nil
 	case errors.Is(err, goredis.Nil):
 		return nil, nil
 	case errors.As(err, &refused):

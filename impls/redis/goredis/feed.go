@@ -12,21 +12,22 @@ import (
 )
 
 func (c *conn) Subscribe(ctx context.Context, h redis.Handler) (redis.Subscription, error) {
-	return redis.Listen(ctx, c.c, h, func(ctx context.Context) (redis.Feed, error) {
-		// Nothing connects before the first command, and nothing is known of
-		// the server before its answer.
-		f := feed{c.client.Subscribe(ctx)}
-		c.c.Count.Cmd()
-		err := f.ps.Ping(ctx)
-		if err == nil {
-			_, err = f.Receive(c.c.Timeout)
-		}
-		if err != nil {
-			_ = f.Close()
-			return nil, err
-		}
-		return f, nil
-	})
+	return redis.Listen(ctx, c.c, h, func(ctx context.Context) (redis.Feed, error) { return c.listen(ctx) })
+}
+
+func (c *conn) listen(ctx context.Context) (feed, error) {
+	// Nothing connects before the first command, and nothing is known of the
+	// server before its answer.
+	f := feed{c.client.Subscribe(ctx)}
+	c.c.Count.Cmd()
+	err := f.ps.Ping(ctx)
+	if err == nil {
+		_, err = f.Receive(c.c.Timeout)
+	}
+	if err != nil {
+		_ = f.Close()
+	}
+	return f, err
 }
 
 // feed is a PubSub that is dropped at its first error. Left to itself it would
@@ -41,6 +42,10 @@ func (f feed) Send(command string, channels ...string) error {
 		return f.ps.Subscribe(ctx, channels...)
 	case "UNSUBSCRIBE":
 		return f.ps.Unsubscribe(ctx, channels...)
+	case "SSUBSCRIBE":
+		return f.ps.SSubscribe(ctx, channels...)
+	case "SUNSUBSCRIBE":
+		return f.ps.SUnsubscribe(ctx, channels...)
 	}
 	return f.ps.Ping(ctx)
 }

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/url"
 	"strconv"
 	"time"
 
@@ -17,14 +18,16 @@ import (
 type conn struct {
 	pool  *redigo.Pool
 	slots chan struct{} // one for each connection in use
-	dial  func(context.Context) (redigo.Conn, error)
+	dial  dialFunc
 	c     lock.Config
 }
+
+type dialFunc = func(context.Context) (redigo.Conn, error)
 
 // Dial makes a pool of at most c.Conns connections. It connects with the first
 // command.
 func Dial(_ context.Context, ep lock.Endpoint, c lock.Config) (redis.Conn, error) {
-	u, err := redis.ParseURL(ep)
+	a, err := redis.ParseAddress(ep)
 	if err != nil {
 		return nil, err
 	}
@@ -32,23 +35,17 @@ func Dial(_ context.Context, ep lock.Endpoint, c lock.Config) (redis.Conn, error
 	if n <= 0 {
 		n = redis.DefaultConns
 	}
-	options := []redigo.DialOption{
-		redigo.DialConnectTimeout(c.Timeout),
-		redigo.DialTLSHandshakeTimeout(c.Timeout),
-		redigo.DialReadTimeout(c.Timeout),
-		redigo.DialWriteTimeout(c.Timeout),
+	switch a.Topology {
+	case lock.Cluster:
+		return dialCluster(a, n, c), nil
+	case lock.Sentinel:
+		return dialSentinels(a, n, c), nil
 	}
-	dial := func(ctx context.Context) (redigo.Conn, error) {
-		return redigo.DialURLContext(ctx, u.String(), options...)
-	}
-	if u.Scheme == "unix" { // which the library's URLs do not know
-		password, _ := u.User.Password()
-		db, _ := strconv.Atoi(u.Query().Get("db")) // checked by ParseURL
-		options = append(options, redigo.DialUsername(u.User.Username()), redigo.DialPassword(password), redigo.DialDatabase(db))
-		dial = func(ctx context.Context) (redigo.Conn, error) {
-			return redigo.DialContext(ctx, "unix", u.Path, options...)
-		}
-	}
+	return newConn(n, c, dialer(a.Hosts[0], c)), nil
+}
+
+// newConn makes a pool of at most n connections that dial makes.
+func newConn(n int, c lock.Config, dial dialFunc) *conn {
 	return &conn{
 		// The pool's own limit with Wait waits without end for a connection,
 		// unless a context ends it, which would cost a timer per command. So
@@ -56,7 +53,28 @@ func Dial(_ context.Context, ep lock.Endpoint, c lock.Config) (redis.Conn, error
 		pool:  &redigo.Pool{MaxIdle: n, DialContext: dial},
 		slots: make(chan struct{}, n),
 		dial:  dial, c: c,
-	}, nil
+	}
+}
+
+// dialer connects to the server at u.
+func dialer(u *url.URL, c lock.Config, more ...redigo.DialOption) dialFunc {
+	options := append([]redigo.DialOption{
+		redigo.DialConnectTimeout(c.Timeout),
+		redigo.DialTLSHandshakeTimeout(c.Timeout),
+		redigo.DialReadTimeout(c.Timeout),
+		redigo.DialWriteTimeout(c.Timeout),
+	}, more...)
+	if u.Scheme != "unix" { // which the library's URLs do not know
+		return func(ctx context.Context) (redigo.Conn, error) {
+			return redigo.DialURLContext(ctx, u.String(), options...)
+		}
+	}
+	password, _ := u.User.Password()
+	db, _ := strconv.Atoi(u.Query().Get("db")) // checked by ParseURL
+	options = append(options, redigo.DialUsername(u.User.Username()), redigo.DialPassword(password), redigo.DialDatabase(db))
+	return func(ctx context.Context) (redigo.Conn, error) {
+		return redigo.DialContext(ctx, "unix", u.Path, options...)
+	}
 }
 
 func (c *conn) Do(ctx context.Context, args ...any) (any, error) {
@@ -67,7 +85,7 @@ func (c *conn) Do(ctx context.Context, args ...any) (any, error) {
 	if !ok {
 		return nil, unsent(fmt.Errorf("%v is no name of a command", args[0]))
 	}
-	if err := c.enter(ctx); err != nil {
+	if err := enter(ctx, c.slots, c.c.Timeout); err != nil {
 		return nil, unsent(err)
 	}
 	defer func() { <-c.slots }()
@@ -93,17 +111,17 @@ func (c *conn) Do(ctx context.Context, args ...any) (any, error) {
 
 func (c *conn) Close() error { return c.pool.Close() }
 
-// enter waits for a free connection, for at most the time-out.
-func (c *conn) enter(ctx context.Context) error {
+// enter waits for a free connection, for at most timeout.
+func enter(ctx context.Context, slots chan struct{}, timeout time.Duration) error {
 	select {
-	case c.slots <- struct{}{}:
+	case slots <- struct{}{}:
 		return nil
 	default:
 	}
-	timer := time.NewTimer(c.c.Timeout)
+	timer := time.NewTimer(timeout)
 	defer timer.Stop()
 	select {
-	case c.slots <- struct{}{}:
+	case slots <- struct{}{}:
 		return nil
 	case <-ctx.Done():
 		return ctx.Err()

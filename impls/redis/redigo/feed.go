@@ -11,13 +11,18 @@ import (
 )
 
 func (c *conn) Subscribe(ctx context.Context, h redis.Handler) (redis.Subscription, error) {
-	return redis.Listen(ctx, c.c, h, func(ctx context.Context) (redis.Feed, error) {
-		rc, err := c.dial(ctx)
+	return redis.Listen(ctx, c.c, h, feeder(c.dial))
+}
+
+// feeder opens feeds over connections from dial.
+func feeder(dial dialFunc) func(context.Context) (redis.Feed, error) {
+	return func(ctx context.Context) (redis.Feed, error) {
+		rc, err := dial(ctx)
 		if err != nil {
 			return nil, sorted(unsent(err))
 		}
 		return feed{rc}, nil
-	})
+	}
 }
 
 // feed reads the replies itself: the library's PubSubConn does not know the

@@ -1,0 +1,284 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"net"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/redis/go-redis/v9/maintnotifications"
+
+	"github.com/lockbench/lockbench/impls/lock"
+)
+
+// masters is how many a cluster that we start has: the fewest that Redis calls
+// a cluster. They have no replicas, because a fail-over is the matter of a
+// Sentinel; so one that dies takes the cluster with it.
+const masters = 3
+
+// slots is how many parts the keys of a cluster fall into.
+const slots = 16384
+
+// cluster is the administrator's view of a Redis Cluster.
+type cluster struct {
+	list   []*redisNode // the masters, in the order of their slots
+	at     []lock.Endpoint
+	router *redis.ClusterClient // sends each key to its node
+}
+
+// joinCluster connects to all masters of the cluster of which e names a node.
+func joinCluster(ctx context.Context, e lock.Endpoint) (_ *cluster, err error) {
+	hosts, path, err := e.Split()
+	if err != nil {
+		return nil, err
+	}
+	if strings.Trim(path, "/0") != "" {
+		return nil, errors.New("the address names a database, and a cluster has none but 0")
+	}
+	c := &cluster{}
+	defer func() {
+		if err != nil {
+			_ = c.close() // why matters more than how we part
+		}
+	}()
+	var o *redis.Options
+	var errs []error
+	for _, h := range hosts {
+		var node *redisNode
+		if node, err = connectNode(ctx, h, member); err != nil {
+			errs = append(errs, err)
+			continue
+		}
+		o, _ = parseRedis(h) // connectNode has
+		err = c.learn(ctx, node, h)
+		_ = node.close()
+		if err != nil {
+			return nil, err
+		}
+		break
+	}
+	if o == nil {
+		return nil, oneLine(errs)
+	}
+	var addrs []string
+	for _, n := range c.list {
+		addrs = append(addrs, n.client.Options().Addr)
+	}
+	c.router = redis.NewClusterClient(&redis.ClusterOptions{
+		Addrs: addrs, Username: o.Username, Password: o.Password, TLSConfig: o.TLSConfig,
+		PoolSize: 1, DialTimeout: patience, ReadTimeout: patience, WriteTimeout: patience,
+		ContextTimeoutEnabled: true, DisableIdentity: true,
+		MaintNotificationsConfig: &maintnotifications.Config{Mode: maintnotifications.ModeDisabled},
+	})
+	return c, nil
+}
+
+// learn connects to the masters that node, at h, knows of.
+func (c *cluster) learn(ctx context.Context, node *redisNode, h lock.Endpoint) error {
+	ranges, err := node.client.ClusterSlots(ctx).Result()
+	if err != nil {
+		return err
+	}
+	slices.SortFunc(ranges, func(a, b redis.ClusterSlot) int { return a.Start - b.Start })
+	covered := 0
+	var known []string
+	for _, r := range ranges {
+		covered += r.End - r.Start + 1
+		if len(r.Nodes) == 0 || slices.Contains(known, r.Nodes[0].Addr) {
+			continue
+		}
+		known = append(known, r.Nodes[0].Addr)
+		host, port, err := net.SplitHostPort(r.Nodes[0].Addr)
+		if err != nil {
+			return fmt.Errorf("a node of the cluster has the address %q", r.Nodes[0].Addr)
+		}
+		if host == "" { // it does not know its own: that by which it was asked
+			if host, _, err = net.SplitHostPort(node.client.Options().Addr); err != nil {
+				return err
+			}
+		}
+		e, err := withHost(h, net.JoinHostPort(host, port))
+		if err != nil {
+			return err
+		}
+		n, err := connectNode(ctx, e, member)
+		if err != nil {
+			return err
+		}
+		c.list, c.at = append(c.list, n), append(c.at, e)
+	}
+	if covered < slots {
+		return fmt.Errorf("the cluster serves %d of %d slots: %s", covered, slots, node.client.Options().Addr)
+	}
+	return nil
+}
+
+func (c *cluster) first() *redisNode          { return c.list[0] }
+func (c *cluster) addresses() []lock.Endpoint { return c.at }
+
+func (c *cluster) check(ctx context.Context, need lock.Needs) error {
+	for _, n := range c.list {
+		if err := n.check(ctx, need); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// usage is summed over the masters.
+func (c *cluster) usage(ctx context.Context) (sum Usage, err error) {
+	for _, n := range c.list {
+		u, err := n.usage(ctx)
+		if err != nil {
+			return Usage{math.NaN(), math.NaN(), math.NaN()}, err
+		}
+		sum = Usage{sum.Cmds + u.Cmds, sum.NetBytes + u.NetBytes, sum.CPU + u.CPU}
+	}
+	return sum, nil
+}
+
+func (c *cluster) rtt(ctx context.Context, n int) ([]time.Duration, error) {
+	return c.list[0].rtt(ctx, n)
+}
+
+// remove deletes the names one by one, since those of one command must share a
+// slot; the library sends those of one node together.
+func (c *cluster) remove(ctx context.Context, names []string) (sum int, err error) {
+	for part := range slices.Chunk(names, batch) {
+		replies, err := c.router.Pipelined(ctx, func(p redis.Pipeliner) error {
+			for _, name := range part {
+				p.Unlink(ctx, name)
+			}
+			return nil
+		})
+		for _, r := range replies {
+			if n, ok := r.(*redis.IntCmd); ok {
+				sum += int(n.Val())
+			}
+		}
+		if err != nil {
+			return sum, err
+		}
+	}
+	return sum, nil
+}
+
+func (c *cluster) close() error {
+	var errs []error
+	if c.router != nil {
+		errs = append(errs, c.router.Close())
+	}
+	for _, n := range c.list {
+		errs = append(errs, n.close())
+	}
+	return errors.Join(errs...)
+}
+
+// startCluster starts masters and makes them one cluster. What has been started
+// is added to h.
+func startCluster(ctx context.Context, path string, d *tempDir, h *crew) (*cluster, lock.Endpoint, error) {
+	var nodes []*redisNode
+	defer func() {
+		for _, n := range nodes {
+			_ = n.close() // joinCluster makes its own
+		}
+	}()
+	var addrs []string
+	for range masters {
+		p, n, e, err := startBinary(ctx, path, d, role{member, func(ctx context.Context, _ int, _ string) ([]string, error) {
+			// Left to itself the server takes its port + 10000, which nobody has
+			// seen to be free.
+			bus, err := freePort(ctx)
+			return append(redisFlags(), "--cluster-enabled", "yes", "--cluster-port", strconv.Itoa(bus),
+				// How long a node may be silent: a machine that measures is busy.
+				"--cluster-node-timeout", "30000"), err
+		}})
+		if err != nil {
+			return nil, "", err
+		}
+		*h = append(*h, p)
+		nodes = append(nodes, n)
+		at, err := hostport(e, "")
+		if err != nil {
+			return nil, "", err
+		}
+		addrs = append(addrs, at)
+	}
+	if err := form(ctx, nodes); err != nil {
+		return nil, "", fmt.Errorf("the cluster was not formed: %w", err)
+	}
+	e := lock.Endpoint("redis+cluster://" + strings.Join(addrs, ","))
+	c, err := joinCluster(ctx, e)
+	return c, e, err
+}
+
+// form gives each node its part of the slots, introduces all to the first, and
+// waits until every one has heard of all.
+func form(ctx context.Context, nodes []*redisNode) error {
+	for i, n := range nodes {
+		from, to := i*slots/len(nodes), (i+1)*slots/len(nodes)-1
+		if err := n.client.ClusterAddSlotsRange(ctx, from, to).Err(); err != nil {
+			return err
+		}
+		// Else the nodes find out only by collisions.
+		if err := n.client.Do(ctx, "CLUSTER", "SET-CONFIG-EPOCH", i+1).Err(); err != nil {
+			return err
+		}
+	}
+	for _, n := range nodes[1:] {
+		host, port, err := net.SplitHostPort(n.client.Options().Addr)
+		if err != nil {
+			return err
+		}
+		m, err := n.client.ConfigGet(ctx, "cluster-port").Result()
+		if err != nil {
+			return err
+		}
+		if err := nodes[0].client.Do(ctx, "CLUSTER", "MEET", host, port, m["cluster-port"]).Err(); err != nil {
+			return err
+		}
+	}
+	return await(ctx, "waiting for the nodes to agree", func(ctx context.Context) error {
+		for _, n := range nodes {
+			text, err := n.client.ClusterInfo(ctx).Result()
+			if err != nil {
+				return err
+			}
+			info := parseInfo(text)
+			all, ok := strconv.Itoa(len(nodes)), strconv.Itoa(slots)
+			if info["cluster_state"] != "ok" || info["cluster_known_nodes"] != all || info["cluster_size"] != all || info["cluster_slots_ok"] != ok {
+				return fmt.Errorf("%s knows %s of %s nodes and %s slots and is in state %q",
+					n.client.Options().Addr, info["cluster_known_nodes"], all, info["cluster_slots_ok"], info["cluster_state"])
+			}
+			ranges, err := n.client.ClusterSlots(ctx).Result()
+			if err != nil {
+				return err
+			}
+			for _, r := range ranges { // the address comes later than the node
+				if len(r.Nodes) == 0 || strings.HasPrefix(r.Nodes[0].Addr, ":") {
+					return fmt.Errorf("%s does not know the address of every node", n.client.Options().Addr)
+				}
+			}
+		}
+		return nil
+	})
+}
+
+// oneLine is errors.Join without its line breaks.
+func oneLine(errs []error) error {
+	var err error
+	for _, e := range errs {
+		if err == nil {
+			err = e
+		} else {
+			err = fmt.Errorf("%w; %w", err, e)
+		}
+	}
+	return err
+}

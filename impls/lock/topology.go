@@ -1,0 +1,86 @@
+package lock
+
+import (
+	"errors"
+	"fmt"
+	"net/url"
+	"strings"
+)
+
+// A Topology is how the servers behind one Endpoint work together. The zero
+// value is one server by itself.
+type Topology string
+
+// The topologies, each with the ending of the schemes that name it. Both take
+// several hosts, of which one that answers is enough to find the others:
+//
+//	redis+cluster://[USER:PASSWORD@]HOST:PORT,HOST:PORT,…
+//	redis+sentinel://[USER:PASSWORD@]HOST:PORT,HOST:PORT,…/NAME[/DB]
+const (
+	Single   Topology = ""
+	Cluster  Topology = "cluster"  // keys are spread over the servers by their hash
+	Sentinel Topology = "sentinel" // the hosts know which of several servers is the master of NAME
+)
+
+// Topology is what the scheme of e says.
+func (e Endpoint) Topology() Topology {
+	scheme, _, _ := strings.Cut(string(e), "://")
+	switch _, kind, _ := strings.Cut(scheme, "+"); kind {
+	case string(Cluster):
+		return Cluster
+	case string(Sentinel):
+		return Sentinel
+	}
+	return Single
+}
+
+// Split takes an Endpoint apart: the URL of each of its hosts, with the user and
+// the password but without what follows the hosts, which is the path. The scheme
+// of the URLs is that of one server. An Endpoint of one server is returned whole.
+// Its error never holds a password.
+func (e Endpoint) Split() (hosts []Endpoint, path string, err error) {
+	if e.Topology() == Single {
+		return []Endpoint{e}, "", nil
+	}
+	before, list, after := cutHosts(string(e))
+	scheme, user, _ := strings.Cut(before, "://")
+	scheme, _, _ = strings.Cut(scheme, "+")
+	for host := range strings.SplitSeq(list, ",") {
+		u, err := url.Parse(scheme + "://" + user + host + after)
+		if err != nil || u.Hostname() == "" || u.RawQuery != "" || u.Fragment != "" {
+			return nil, "", errors.New("it is no URL with a list of HOST:PORT, separated by commas " +
+				"(a password with one of / ? # % @ : must have these written as %XX)")
+		}
+		path, u.Path, u.RawPath = u.Path, "", ""
+		hosts = append(hosts, Endpoint(u.String()))
+	}
+	return hosts, path, nil
+}
+
+// Unsuited says why v cannot run on servers that work together as t, "" if it
+// can.
+func (v Variant) Unsuited(t Topology) string {
+	switch {
+	case t != Single && v.Needs.Nodes > 1:
+		return fmt.Sprintf("it needs %d independent servers, and a %s is one", v.Needs.Nodes, t)
+	case t != Single && (v.Client == "rueidis" || strings.HasPrefix(v.Algo, "peer-")):
+		return fmt.Sprintf("here it is made for single servers, not for a %s", t)
+	case t == Cluster && v.Caps.Has(Multi):
+		return "it needs all keys on one server, and a cluster spreads them"
+	}
+	return ""
+}
+
+// cutHosts cuts a URL before and after the list of its hosts, which url.Parse
+// does not know of.
+func cutHosts(text string) (before, hosts, after string) {
+	start := strings.Index(text, "://") + len("://")
+	end := len(text)
+	if i := strings.IndexAny(text[start:], "/?#"); i >= 0 {
+		end = start + i
+	}
+	if i := strings.LastIndex(text[start:end], "@"); i >= 0 {
+		start += i + 1
+	}
+	return text[:start], text[start:end], text[end:]
+}

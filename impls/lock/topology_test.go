@@ -1,0 +1,49 @@
+package lock
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+)
+
+func TestSplit(t *testing.T) {
+	for _, c := range []struct {
+		in       Endpoint
+		topology Topology
+		hosts    []Endpoint
+		path     string
+	}{
+		{"redis://:pw@a:1/2", Single, []Endpoint{"redis://:pw@a:1/2"}, ""},
+		{"redis+cluster://a:1", Cluster, []Endpoint{"redis://a:1"}, ""},
+		{"rediss+cluster://u:p%2Fw@a:1,b,[::1]:3", Cluster, []Endpoint{"rediss://u:p%2Fw@a:1", "rediss://u:p%2Fw@b", "rediss://u:p%2Fw@[::1]:3"}, ""},
+		{"redis+sentinel://:pw@a:1,b:2/mymaster/3", Sentinel, []Endpoint{"redis://:pw@a:1", "redis://:pw@b:2"}, "/mymaster/3"},
+	} {
+		hosts, path, err := c.in.Split()
+		if err != nil || c.in.Topology() != c.topology || !slices.Equal(reveal(hosts), reveal(c.hosts)) || path != c.path {
+			t.Errorf("%s: %s, %q, %q, %v; want %s, %q, %q", c.in, c.in.Topology(), reveal(hosts), path, err, c.topology, reveal(c.hosts), c.path)
+		}
+	}
+	for _, in := range []Endpoint{
+		"redis+cluster://", "redis+cluster://a:1,", "redis+cluster://,a:1", "redis+cluster://u:canary@a:1,b:x",
+		"redis+cluster://:canary/x@a:1,b:2", "redis+cluster://a:1?password=canary", "redis+sentinel://a:1,b:2/m#canary",
+	} {
+		if hosts, _, err := in.Split(); err == nil || strings.Contains(err.Error(), "canary") {
+			t.Errorf("%q: %q, %v; want an error without the password", string(in), reveal(hosts), err)
+		}
+		if s := fmt.Sprint(in); strings.Contains(s, "canary") {
+			t.Errorf("%q prints as %q", string(in), s)
+		}
+	}
+	if s := Endpoint("redis+cluster://u:canary@a:1,b,[::1]:3/0").String(); s != "redis+cluster://u:xxxxx@a:1,b,[::1]:3/0" {
+		t.Errorf("it prints as %q", s)
+	}
+}
+
+// reveal makes Endpoints comparable and printable with their passwords.
+func reveal(list []Endpoint) (out []string) {
+	for _, e := range list {
+		out = append(out, e.Reveal())
+	}
+	return out
+}

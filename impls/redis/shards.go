@@ -1,0 +1,314 @@
+package redis
+
+import (
+	"context"
+	"errors"
+	"net"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/lockbench/lockbench/impls/lock"
+)
+
+// shards receives the messages of sharded channels of a cluster. A channel is
+// subscribed on the node that serves its slot, which is found by asking any node
+// and following MOVED; those of one node share a connection.
+//
+// There is one rule for everything that can happen to a node: a connection that
+// is lost is given up, and so is one whose slot has moved, and each channel that
+// was on it is subscribed anew, wherever its slot is served then. The channels of
+// other nodes do not notice.
+type shards struct {
+	conn  Sharded
+	seeds []string // host:port of nodes to begin with
+	c     lock.Config
+	// message is called by one goroutine for each node, in order, and must not
+	// block. Nothing that it is given was published before since.
+	message func(channel, payload string, since time.Time)
+	// gap is called when a lost channel is subscribed again; messages of it may
+	// have been missed. It must not block.
+	gap func(channel string)
+	// down is called once for a channel that was lost and could not be subscribed
+	// again for as long as a command is waited for. It must not block.
+	down func(channel string)
+
+	running sync.WaitGroup // Add only under mu and before the end
+	end     chan struct{}  // closed by close
+
+	mu       sync.Mutex
+	closed   bool
+	ears     map[string]*ear     // by host:port
+	openings map[string]*opening // by channel
+}
+
+// An ear is the connection to one node.
+type ear struct {
+	at    string
+	ready chan struct{} // closed when sub and err are set
+	sub   Subscription
+	err   error
+
+	// Under mu of its shards.
+	lost     bool
+	channels []string
+	fresh    time.Time
+}
+
+// An opening is the first subscription of a channel.
+type opening struct {
+	ready chan struct{} // closed when it has ended, by err
+	err   error
+}
+
+func newShards(conn Sharded, seeds []string, c lock.Config) *shards {
+	return &shards{
+		conn: conn, seeds: seeds, c: c, end: make(chan struct{}),
+		ears: make(map[string]*ear), openings: make(map[string]*opening),
+	}
+}
+
+// add returns once messages of channel are received, or were: if they are lost
+// at the moment they come back by themselves. Adding a channel again costs
+// nothing. It waits no longer than the time-out. After an error the channel is
+// not subscribed.
+func (s *shards) add(ctx context.Context, channel string) error {
+	s.mu.Lock()
+	if s.closed {
+		s.mu.Unlock()
+		return errClosed
+	}
+	p := s.openings[channel]
+	first := p == nil
+	if first {
+		p = &opening{ready: make(chan struct{})}
+		s.openings[channel] = p
+	}
+	s.mu.Unlock()
+	if first {
+		// Others wait for this, so our ctx must not end it.
+		bounded, cancel := context.WithTimeout(context.WithoutCancel(ctx), s.c.Timeout)
+		p.err = s.settle(bounded, channel)
+		cancel()
+		if p.err != nil {
+			s.mu.Lock()
+			delete(s.openings, channel)
+			s.mu.Unlock()
+		}
+		close(p.ready)
+	}
+	select {
+	case <-p.ready:
+		return p.err
+	default:
+	}
+	select {
+	case <-p.ready:
+		return p.err
+	case <-ctx.Done():
+		return lock.Ended(ctx)
+	}
+}
+
+// settle subscribes channel on the node that serves its slot. It tries until ctx
+// ends, unless a node refuses the command for good.
+func (s *shards) settle(ctx context.Context, channel string) (err error) {
+	back := lock.Retry{Delay: 10 * time.Millisecond, Max: time.Second}
+	at := ""
+	for n := 0; ; n++ {
+		if at == "" {
+			at = s.anyNode(n)
+		}
+		var e *ear
+		if e, err = s.ear(ctx, at); err == nil {
+			if err = e.sub.Add(ctx, channel); err == nil && s.settled(e, channel) {
+				return nil
+			}
+		}
+		var refused Error
+		if moved := errors.As(err, &refused) && refused.Code() == "MOVED"; moved && n%redirections < redirections-1 {
+			at = movedTo(refused, at)
+			continue // at once
+		}
+		switch refused.Code() {
+		case "", "MOVED", "CLUSTERDOWN", "LOADING", "TRYAGAIN", "MASTERDOWN":
+		default:
+			return err
+		}
+		at = ""
+		select {
+		case <-ctx.Done():
+			if err == nil || errors.Is(err, ctx.Err()) {
+				err = lock.Ended(ctx)
+			}
+			return err
+		case <-s.end:
+			return errClosed
+		case <-time.After(back.Next(n)):
+		}
+	}
+}
+
+// redirections is how many nodes in a row may send a channel on before there is
+// a pause: while a cluster changes, two of them may disagree.
+const redirections = 5
+
+// movedTo reads "MOVED SLOT HOST:PORT" of the node at from. Without a HOST it is
+// the same as from's.
+func movedTo(moved Error, from string) string {
+	words := strings.Fields(string(moved))
+	if len(words) < 3 {
+		return ""
+	}
+	host, port, err := net.SplitHostPort(words[2])
+	if err != nil {
+		return ""
+	}
+	if host == "" {
+		if host, _, err = net.SplitHostPort(from); err != nil {
+			return ""
+		}
+	}
+	return net.JoinHostPort(host, port)
+}
+
+// anyNode is the n-th of those that may be asked: first those that listen, then
+// those that were named.
+func (s *shards) anyNode(n int) string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var list []string
+	for at := range s.ears {
+		list = append(list, at)
+	}
+	slices.Sort(list)
+	list = append(list, s.seeds...)
+	return list[n%len(list)]
+}
+
+// ear returns the connection to the node at host:port, and makes it if there is
+// none.
+func (s *shards) ear(ctx context.Context, at string) (*ear, error) {
+	s.mu.Lock()
+	if s.closed {
+		s.mu.Unlock()
+		return nil, errClosed
+	}
+	e := s.ears[at]
+	if e != nil {
+		s.mu.Unlock()
+		select {
+		case <-e.ready:
+			return e, e.err
+		case <-ctx.Done():
+			return nil, lock.Ended(ctx)
+		}
+	}
+	e = &ear{at: at, ready: make(chan struct{}), fresh: time.Now()}
+	s.ears[at] = e
+	s.mu.Unlock()
+	e.sub, e.err = s.conn.SubscribeAt(ctx, at, Handler{
+		Message: func(channel, payload string) {
+			s.mu.Lock()
+			since := e.fresh
+			s.mu.Unlock()
+			s.message(channel, payload, since)
+		},
+		Alive: func(sent time.Time) {
+			s.mu.Lock()
+			e.fresh = sent
+			s.mu.Unlock()
+		},
+		Lost: func() { s.lose(e) },
+	})
+	if e.err != nil {
+		s.mu.Lock()
+		delete(s.ears, at)
+		s.mu.Unlock()
+	}
+	close(e.ready)
+	return e, e.err
+}
+
+// settled notes that channel is on e, unless e has been lost meanwhile.
+func (s *shards) settled(e *ear, channel string) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if e.lost {
+		return false
+	}
+	e.channels = append(e.channels, channel)
+	return true
+}
+
+// lose gives e up and begins to subscribe its channels elsewhere. It is called by
+// the goroutine that e.sub.Close waits for.
+func (s *shards) lose(e *ear) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed || e.lost {
+		return
+	}
+	e.lost = true
+	if s.ears[e.at] == e {
+		delete(s.ears, e.at)
+	}
+	channels := e.channels
+	s.running.Go(func() {
+		<-e.ready
+		if e.sub != nil {
+			_ = e.sub.Close() // it only ever drops the connection
+		}
+	})
+	s.running.Go(func() { s.restore(channels) })
+}
+
+// restore subscribes lost channels, one after the other, until that has been done
+// for all.
+func (s *shards) restore(channels []string) {
+	began := time.Now()
+	var failed []string
+	told := false
+	for len(channels) > 0 {
+		for _, channel := range channels {
+			// The next may have better luck.
+			ctx, cancel := context.WithTimeout(context.Background(), max(s.c.Timeout/8, 50*time.Millisecond))
+			err := s.settle(ctx, channel)
+			cancel()
+			switch {
+			case err == nil:
+				s.gap(channel)
+			case errors.Is(err, errClosed):
+				return
+			default:
+				failed = append(failed, channel)
+			}
+		}
+		channels, failed = failed, nil
+		if told || time.Since(began) < s.c.Timeout {
+			continue
+		}
+		told = true
+		for _, channel := range channels {
+			s.down(channel)
+		}
+	}
+}
+
+// close ends all subscriptions and waits for the goroutines behind them.
+func (s *shards) close() {
+	s.mu.Lock()
+	s.closed = true
+	ears := s.ears
+	s.ears = nil
+	s.mu.Unlock()
+	close(s.end)
+	for _, e := range ears {
+		<-e.ready
+		if e.sub != nil {
+			_ = e.sub.Close() // it only ever drops the connection
+		}
+	}
+	s.running.Wait()
+}

@@ -1,0 +1,41 @@
+package redis
+
+import "testing"
+
+func TestSlotOf(t *testing.T) {
+	// The first is the check value of the specification, 0x31C3; the others are
+	// what CLUSTER KEYSLOT of Redis 7.0 answers.
+	for name, want := range map[string]int{
+		"123456789": 0x31C3, "": 0, "foo": 12182, "{foo}.bar": 12182, "a{foo}{bar}": 12182,
+		"foo{}{bar}": 8363, "foo{{bar}}zap": 4015,
+	} {
+		if got := slotOf(name); got != want {
+			t.Errorf("slotOf(%q) = %d, want %d", name, got, want)
+		}
+	}
+}
+
+// Every slot has a tag, and a name that holds it belongs to that slot.
+func TestTagFor(t *testing.T) {
+	for _, slot := range []int{0, 1, 5460, 5461, 10922, 16383} {
+		if got := slotOf("lockbench:inbox:{" + tagFor(slot) + "}:x"); got != slot {
+			t.Errorf("the tag %s for slot %d belongs to %d", tagFor(slot), slot, got)
+		}
+	}
+}
+
+// What a lock keeps beside a key is in the slot of the key, but for the keys that
+// fenceKey names; Redisson's channel has the name that Redisson gives it.
+func TestBesideSlot(t *testing.T) {
+	for _, key := range []string{"k", "{k}", "a{b}c", "a{b}{c}", "{{b}}", "a{b", "lb:{run}:0"} {
+		names := []string{queueKey(key), fenceKey(key), signalKey(key)}
+		if key != "a{b" {
+			names = append(names, channelOf(key))
+		}
+		for _, name := range names {
+			if slotOf(name) != slotOf(key) {
+				t.Errorf("%q is in slot %d, its key %q in %d", name, slotOf(name), key, slotOf(key))
+			}
+		}
+	}
+}
