@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/lockbench/lockbench/impls/lock"
@@ -88,7 +89,13 @@ type cohorts struct {
 	yield *Script
 
 	// One lock for all keys: it is held for less than a microsecond at a time.
-	mu      sync.Mutex
+	// Take it by lock and give it back by unlock, which see to the newcomers.
+	mu sync.Mutex
+	// The owners that have called since, the last one first. Whoever has called
+	// stands here and need not fight for mu, a fight in which later calls may
+	// win a thousand times: sync.Mutex is fair only after a millisecond.
+	newcomers atomic.Pointer[member]
+
 	closing bool // nothing is started any more
 	keys    map[string]*cohort
 	running sync.WaitGroup
@@ -113,6 +120,9 @@ type seek struct {
 
 // member is one owner that waits.
 type member struct {
+	key     string
+	before  *member       // among the newcomers
+	group   *cohort       // guarded by mu
 	place   *list.Element // nil once it has been served
 	granted chan outcome  // capacity 1
 }
@@ -120,6 +130,59 @@ type member struct {
 type outcome struct {
 	lease *passed
 	err   error
+}
+
+// arrive puts s at the end of the line. It never waits for mu: whoever has it
+// sees to s before the next grant, or when it unlocks.
+func (c *cohorts) arrive(s *member) {
+	for {
+		s.before = c.newcomers.Load()
+		if c.newcomers.CompareAndSwap(s.before, s) {
+			break
+		}
+	}
+	if c.mu.TryLock() {
+		c.receive()
+		c.unlock()
+	}
+}
+
+func (c *cohorts) lock() {
+	c.mu.Lock()
+	c.receive()
+}
+
+// unlock leaves no newcomer behind: one that could not lock came while we had
+// the lock, or will be seen by whoever has it now.
+func (c *cohorts) unlock() {
+	for {
+		c.mu.Unlock()
+		if c.newcomers.Load() == nil || !c.mu.TryLock() {
+			return
+		}
+		c.receive()
+	}
+}
+
+// receive lets the newcomers join their cohorts, in the order of their calls.
+func (c *cohorts) receive() {
+	var first *member
+	for s := c.newcomers.Swap(nil); s != nil; {
+		s, s.before, first = s.before, first, s
+	}
+	for s := first; s != nil; {
+		next := s.before
+		s.before = nil // it would keep others alive
+		g := c.at(s.key)
+		s.group, s.place = g, g.members.PushBack(s)
+		switch {
+		case g.tenure != nil:
+			g.watch()
+		case g.seek == nil:
+			g.look(nil, time.Time{})
+		}
+		s = next
+	}
 }
 
 // at returns the cohort of key. Its caller puts something into it, or calls tidy.
@@ -146,19 +209,19 @@ func (c *cohorts) TryAcquire(ctx context.Context, key string) (lock.Lease, error
 		return nil, err
 	}
 	c.line.c.Count.Attempt()
-	c.mu.Lock()
+	c.lock()
 	g := c.at(key)
 	if !g.idle() {
-		c.mu.Unlock()
+		c.unlock()
 		return nil, lock.ErrHeld
 	}
 	// Those that come meanwhile wait for the answer. There is nothing to cancel.
 	s := &seek{cancel: func() {}, done: make(chan struct{})}
 	g.seek = s
-	c.mu.Unlock()
+	c.unlock()
 	lease, err := c.line.try(ctx, key)
-	c.mu.Lock()
-	defer c.mu.Unlock()
+	c.lock()
+	defer c.unlock()
 	g.seek = nil
 	close(s.done)
 	if err != nil {
@@ -174,24 +237,15 @@ func (c *cohorts) Acquire(ctx context.Context, key string) (lock.Lease, error) {
 		return nil, err
 	}
 	c.line.c.Count.Attempt()
-	s := &member{granted: make(chan outcome, 1)}
-	c.mu.Lock()
-	g := c.at(key)
-	s.place = g.members.PushBack(s)
-	switch {
-	case g.tenure != nil:
-		g.watch()
-	case g.seek == nil:
-		g.look(nil, time.Time{})
-	}
-	c.mu.Unlock()
+	s := &member{key: key, granted: make(chan outcome, 1)}
+	c.arrive(s)
 	select {
 	case o := <-s.granted:
 		return c.accept(ctx, o)
 	case <-ctx.Done():
 	case <-c.line.closed:
 	}
-	return g.leave(ctx, s)
+	return c.leave(ctx, s)
 }
 
 // accept turns what a member was given into the result of its Acquire.
@@ -213,12 +267,13 @@ func (c *cohorts) accept(ctx context.Context, o outcome) (lock.Lease, error) {
 }
 
 // leave gives up the place of a caller that waits no longer.
-func (g *cohort) leave(ctx context.Context, s *member) (lock.Lease, error) {
-	g.mu.Lock()
+func (c *cohorts) leave(ctx context.Context, s *member) (lock.Lease, error) {
+	c.lock()
 	if s.place == nil {
-		g.mu.Unlock()
-		return g.accept(ctx, <-s.granted)
+		c.unlock()
+		return c.accept(ctx, <-s.granted)
 	}
+	g := s.group
 	g.members.Remove(s.place)
 	var last *seek
 	if g.members.Len() == 0 && g.seek != nil {
@@ -226,7 +281,7 @@ func (g *cohort) leave(ctx context.Context, s *member) (lock.Lease, error) {
 		last.cancel()
 	}
 	g.tidy()
-	g.mu.Unlock()
+	g.unlock()
 	err := g.line.over(ctx)
 	if errors.Is(err, errClosed) {
 		return nil, fmt.Errorf("%w: %w", lock.ErrUncertain, err)
@@ -266,14 +321,14 @@ func (g *cohort) look(w *waiter, sent time.Time) *seek {
 
 // found ends the wait s.
 func (g *cohort) found(ctx context.Context, s *seek, lease *handed, err error) {
-	g.mu.Lock()
-	defer g.mu.Unlock()
+	g.lock()
+	defer g.unlock()
 	if err == nil && g.members.Len() == 0 {
-		g.mu.Unlock()
+		g.unlock()
 		back, cancel := g.line.bounded(ctx)
 		err = lease.Release(back)
 		cancel()
-		g.mu.Lock()
+		g.lock()
 		g.seek = nil
 		if err != nil && !errors.Is(err, lock.ErrLost) {
 			s.err = fmt.Errorf("the key could not be given back: %w: %w", lock.ErrUncertain, err)
@@ -323,9 +378,9 @@ func (g *cohort) first() *member {
 
 // Close leaves all that wait.
 func (c *cohorts) Close() error {
-	c.mu.Lock()
+	c.lock()
 	c.closing = true
-	c.mu.Unlock()
+	c.unlock()
 	err := c.line.Close()
 	c.running.Wait()
 	return err

@@ -167,7 +167,7 @@ func TestCohortTokensCrossBlocks(t *testing.T) {
 		l := s.openCohort(t, 1<<20, lock.Config{})
 		held := mustTry(t, l, "k")
 		last := tokenOf(held)
-		for range 2500 {
+		for range 1100 {
 			next := behind(t.Context(), t, l, 1)
 			release(t, held)
 			held = granted(t, "a pass", next)

@@ -48,8 +48,8 @@ func (g *cohort) watch() {
 		case <-g.line.closed:
 			return
 		}
-		g.mu.Lock()
-		defer g.mu.Unlock()
+		g.lock()
+		defer g.unlock()
 		if g.tenure == t && !t.yielding { // else yield sees to it
 			g.retire()
 		}
@@ -111,16 +111,16 @@ func (l *passed) Deadline() time.Time { return l.tenure.hold.Deadline() }
 // inside the process does not look at ctx.
 func (l *passed) Release(ctx context.Context) error {
 	g, t := l.from, l.tenure
-	g.mu.Lock()
+	g.lock()
 	if l.state == parted {
-		g.mu.Unlock()
+		g.unlock()
 		return lock.ErrLost
 	}
 	if g.tenure != t {
 		// Lost, or Release was called before. The value that the server compares
 		// is that of this tenure alone.
 		l.state = returning
-		g.mu.Unlock()
+		g.unlock()
 		return t.lease.give(ctx, l.token)
 	}
 	now := time.Now()
@@ -132,11 +132,11 @@ func (l *passed) Release(ctx context.Context) error {
 	if t.passes < most.Passes && now.Sub(t.since) < most.Time && t.token%blockOfTokens != 0 {
 		t.passes++
 		g.serve(t.token + 1)
-		g.mu.Unlock()
+		g.unlock()
 		return nil
 	}
 	t.yielding = true
-	g.mu.Unlock()
+	g.unlock()
 	return l.ask(ctx)
 }
 
@@ -146,7 +146,7 @@ func (l *passed) surrender(ctx context.Context, last uint64) error {
 	g := l.from
 	l.state = returning
 	g.retire()
-	g.mu.Unlock()
+	g.unlock()
 	return l.tenure.lease.give(ctx, last)
 }
 
@@ -167,21 +167,21 @@ func (l *passed) ask(ctx context.Context) error {
 	}
 	if err == nil && answer > 0 {
 		h.forget(w.id)
-		g.mu.Lock()
+		g.lock()
 		t.yielding = false
 		if g.members.Len() == 0 || g.closing || !t.alive(time.Now()) {
 			return l.surrender(ctx, uint64(answer))
 		}
 		t.passes, t.since = 1, sent
 		g.serve(uint64(answer))
-		g.mu.Unlock()
+		g.unlock()
 		return nil
 	}
 	held := t.hold.Stop()
 	if err != nil || answer == 0 {
 		h.forget(w.id) // what it is granted, if anything, the inbox returns
-		g.mu.Lock()
-		defer g.mu.Unlock()
+		g.lock()
+		defer g.unlock()
 		l.state = returning
 		if dead(err) {
 			close(t.over)
@@ -197,7 +197,7 @@ func (l *passed) ask(ctx context.Context) error {
 		return lock.ErrLost
 	}
 	h.forget(t.hold.id)
-	g.mu.Lock()
+	g.lock()
 	close(t.over)
 	g.tenure = nil
 	s := g.look(w, sent)
@@ -205,7 +205,7 @@ func (l *passed) ask(ctx context.Context) error {
 	if nobody {
 		s.cancel()
 	}
-	g.mu.Unlock()
+	g.unlock()
 	if s == nil {
 		h.forget(w.id)
 	}

@@ -5,8 +5,8 @@ import "github.com/lockbench/lockbench/impls/lock"
 // Waiting is how many owners of l, a Locker of redis-cohort, wait for key.
 func Waiting(l lock.Locker, key string) int {
 	c := l.(*cohorts)
-	c.mu.Lock()
-	defer c.mu.Unlock()
+	c.lock()
+	defer c.unlock()
 	if g := c.keys[key]; g != nil {
 		return g.members.Len()
 	}
@@ -16,8 +16,8 @@ func Waiting(l lock.Locker, key string) int {
 // Passes is how often l passed key on since it last asked the server.
 func Passes(l lock.Locker, key string) int {
 	c := l.(*cohorts)
-	c.mu.Lock()
-	defer c.mu.Unlock()
+	c.lock()
+	defer c.unlock()
 	if g := c.keys[key]; g != nil && g.tenure != nil {
 		return g.tenure.passes
 	}
@@ -27,7 +27,7 @@ func Passes(l lock.Locker, key string) int {
 // Cohorts is how many keys l knows of.
 func Cohorts(l lock.Locker) int {
 	c := l.(*cohorts)
-	c.mu.Lock()
-	defer c.mu.Unlock()
+	c.lock()
+	defer c.unlock()
 	return len(c.keys)
 }
