@@ -95,6 +95,9 @@ type cohorts struct {
 	// stands here and need not fight for mu, a fight in which later calls may
 	// win a thousand times: sync.Mutex is fair only after a millisecond.
 	newcomers atomic.Pointer[member]
+	// Members to use again: what is not allocated between a call and its place in
+	// the line cannot be interrupted there by the collector.
+	spare sync.Pool
 
 	closing bool // nothing is started any more
 	keys    map[string]*cohort
@@ -237,10 +240,16 @@ func (c *cohorts) Acquire(ctx context.Context, key string) (lock.Lease, error) {
 		return nil, err
 	}
 	c.line.c.Count.Attempt()
-	s := &member{key: key, granted: make(chan outcome, 1)}
+	s, _ := c.spare.Get().(*member)
+	if s == nil {
+		s = &member{granted: make(chan outcome, 1)}
+	}
+	s.key = key
 	c.arrive(s)
 	select {
 	case o := <-s.granted:
+		s.group = nil
+		c.spare.Put(s) // nobody else knows it any more
 		return c.accept(ctx, o)
 	case <-ctx.Done():
 	case <-c.line.closed:
