@@ -69,6 +69,13 @@ func TestConformanceCluster(t *testing.T) {
 	if len(variants) < 2*14 {
 		t.Errorf("%d variants suit a cluster, want all single-key ones on each client", len(variants))
 	}
+	if testing.Short() {
+		// One for each way to use a server: a command, a script with one key and
+		// with several, a command that blocks, and messages of both kinds.
+		few := []string{"redis-token", "redis-token-native", "redis-fenced", "redis-blpop", "redis-reentrant", "redis-handoff"}
+		variants = slices.DeleteFunc(variants, func(v lock.Variant) bool { return !slices.Contains(few, v.Algo) })
+		t.Logf("NOT RUN: -short leaves out all but %s", strings.Join(few, ", "))
+	}
 	conform(t, onBinary(t, lock.Cluster), variants, true)
 }
 
@@ -106,7 +113,8 @@ func conform(t *testing.T, o server.Options, variants []lock.Variant, genuine bo
 			if s == nil {
 				t.Skipf("NOT RUN: there is no %s; scripts/newer gets a server that has more, and LOCKBENCH_REDIS_SERVER names it", v.Needs)
 			}
-			options := locktest.Options{Short: testing.Short() || s.Source == server.Embedded}
+			// On a cluster the loads need not be large: they are on the single server.
+			options := locktest.Options{Short: testing.Short() || s.Source == server.Embedded || s.Topology() == lock.Cluster}
 			if v.Needs.Kind != "" {
 				options.Remove = s.Remove
 			}

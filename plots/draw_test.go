@@ -279,3 +279,39 @@ func TestTextIsClear(t *testing.T) {
 		})
 	}
 }
+
+// TestLabelsKeepOffLines sees that no label of the trade-off is crossed by the
+// line at which its fairest locks stand.
+func TestLabelsKeepOffLines(t *testing.T) {
+	const fair = "redis-fenced"
+	runs := synthetic(t, []string{"goredis"}, []int{8}, 1)
+	for i := range runs {
+		if runs[i].Algo == fair {
+			runs[i].Metrics[results.JainW] = 1
+		}
+	}
+	for _, p := range pages(t, runs) {
+		if p.name != "tradeoff" {
+			continue
+		}
+		s := p.layout()
+		var rec recorder.Canvas
+		s.draw(draw.NewCanvas(&rec, pageWidth, s.height))
+		place, y := s.places[0], p.panels[0].y
+		at := place.Min.Y + vg.Length((1-y.min)/(y.max-y.min))*(place.Max.Y-place.Min.Y)
+		seen := false
+		for _, a := range rec.Actions {
+			text, ok := a.(*recorder.FillString)
+			if !ok || text.String != fair {
+				continue
+			}
+			seen = true
+			if text.Point.Y < at && at < text.Point.Y+0.7*text.Size {
+				t.Errorf("the line at %v runs through the label at %v", at, text.Point)
+			}
+		}
+		if !seen {
+			t.Error("there is no label " + fair)
+		}
+	}
+}

@@ -42,7 +42,7 @@ const (
 // tell a number, it is absent, never 0.
 const (
 	AcqRate      = "acq/s"              // grants in the measured window, 1/s
-	Efficiency   = "handoff-efficiency" // acq/s ÷ acq/s of Yardstick in the same block under the same load
+	Efficiency   = "handoff-efficiency" // acq/s ÷ acq/s of YardstickOf the load in the same block under the same load
 	Jain         = "jain"               // (Σx)²/(nΣx²) of grants per owner (Jain, Chiu, Hawe 1984)
 	JainW        = "jain-w"             // median of the same over windows of 4·n consecutive grants
 	Starved      = "starved"            // owners without a grant in the window
@@ -65,7 +65,7 @@ const (
 	SrvCmdsPerAcq = "srv-cmds/acq"      // commands that the server executed, those inside scripts included
 	SrvCPUPerAcq  = "srv-cpu-ns/acq"    // CPU time of the server
 	SrvNetPerAcq  = "srv-net-bytes/acq" // bytes in and out of the server
-	CliCPUPerAcq  = "cli-cpu-ns/acq"    // CPU time of this process, the harness and an embedded server included
+	CliCPUPerAcq  = "cli-cpu-ns/acq"    // CPU time of this process; the harness, an embedded server and the proxies of Load.RTT included
 	CliAllocs     = "cli-allocs/acq"    // heap objects allocated by this process
 	CliCPUShare   = "cli-cpu-share"     // CPU time of this process ÷ (window × GOMAXPROCS)
 	LittleError   = "little-error"      // |N − X·R| ÷ N, Little's law over the measured window

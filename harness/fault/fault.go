@@ -1,6 +1,7 @@
 // Package fault holds the faults that a run may inject, as values: what
 // strikes, when, and for how long. A fault strikes only servers that this
-// program started itself.
+// program started itself. A Proxy stands before any server and does to the
+// bytes between it and its clients what a bad network does.
 package fault
 
 import (

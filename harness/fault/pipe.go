@@ -14,7 +14,10 @@ import (
 type link struct {
 	client, server *net.TCPConn
 	pipes          [2]pipe // by Direction
-	dead           bool    // both sides have been reset; guarded by the proxy's mu
+
+	// Guarded by the proxy's mu.
+	dead bool // both sides have been reset
+	left bool // the client has ended its side
 }
 
 // A pipe is one direction of a link. Two goroutines serve it, one that reads and
@@ -45,11 +48,10 @@ type piece struct {
 // pieceSize is the most that one read returns.
 const pieceSize = 16 << 10
 
-func newLink(p *Proxy, client, server *net.TCPConn) *link {
-	l := &link{client: client, server: server}
+func (l *link) connect(p *Proxy, client, server *net.TCPConn) {
+	l.client, l.server = client, server
 	l.pipes[Up] = pipe{p: p, l: l, d: Up, from: client, to: server, place: -1, changed: sync.NewCond(&p.mu)}
 	l.pipes[Down] = pipe{p: p, l: l, d: Down, from: server, to: client, place: -1, changed: sync.NewCond(&p.mu)}
-	return l
 }
 
 // read takes in what comes until the end, and writes it at once where nothing
@@ -81,6 +83,9 @@ func (q *pipe) read() {
 		case q.l.dead:
 			err = net.ErrClosed
 		case errors.Is(err, io.EOF):
+			if q.d == Up {
+				p.leave(q.l)
+			}
 			q.queue = append(q.queue, piece{at: now})
 			q.changed.Broadcast()
 		case err != nil:

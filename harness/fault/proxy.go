@@ -91,7 +91,7 @@ type Proxy struct {
 
 // Traffic is what a Proxy has seen.
 type Traffic struct {
-	Open    int      // connections of clients now
+	Open    int      // connections of clients now; one that its client has closed is none, though its server may not know yet
 	Peak    int      // the most at once
 	Kept    [2]int64 // bytes that wait now, by Direction
 	Dropped [2]int64 // bytes thrown away in Drop, by Direction
@@ -199,10 +199,11 @@ func (p *Proxy) serve(ctx context.Context, client *net.TCPConn) {
 	p.seen.Open++
 	p.seen.Peak = max(p.seen.Peak, p.seen.Open)
 	p.mu.Unlock()
+	l := &link{}
 	defer func() {
 		p.mu.Lock()
-		p.seen.Open--
-		p.mu.Unlock()
+		defer p.mu.Unlock()
+		p.leave(l)
 	}()
 	if p.refuses() {
 		reset(client)
@@ -213,7 +214,7 @@ func (p *Proxy) serve(ctx context.Context, client *net.TCPConn) {
 		reset(client)
 		return
 	}
-	l := newLink(p, client, conn.(*net.TCPConn))
+	l.connect(p, client, conn.(*net.TCPConn))
 	p.mu.Lock()
 	if p.closed || p.modes[Up] == Reset || p.modes[Down] == Reset {
 		p.abort(l)
@@ -239,6 +240,14 @@ func (p *Proxy) serve(ctx context.Context, client *net.TCPConn) {
 	}
 }
 
+// leave counts the client of l as gone; p.mu is held.
+func (p *Proxy) leave(l *link) {
+	if !l.left {
+		l.left = true
+		p.seen.Open--
+	}
+}
+
 func (p *Proxy) refuses() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -257,6 +266,7 @@ func (p *Proxy) abort(l *link) {
 		return
 	}
 	l.dead = true
+	p.leave(l)
 	reset(l.client)
 	reset(l.server)
 	for i := range l.pipes {

@@ -109,6 +109,11 @@ func (b *bench) until(what string, f func(Traffic) bool) {
 func (b *bench) gone() {
 	b.Helper()
 	b.until("no connection is left", func(t Traffic) bool { return t.Open == 0 && t.Kept == [2]int64{} })
+	b.until("nothing is left of them", func(Traffic) bool {
+		b.p.mu.Lock()
+		defer b.p.mu.Unlock()
+		return len(b.p.links) == 0
+	})
 }
 
 // broken sees that c was reset.

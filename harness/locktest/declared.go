@@ -67,6 +67,7 @@ func fairRound(e *env, key string, owners int) (order []int) {
 	holder := e.open(long)
 	held := e.take(holder, key)
 	clients := []lock.Locker{holder, e.open(long)}
+	e.warm(clients[1]) // or its first Acquire would come later than it is called
 	type turn struct {
 		owner int
 		err   error

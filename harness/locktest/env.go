@@ -148,9 +148,11 @@ func (e *env) key(name string) string {
 	return key
 }
 
-// config is that of a client whose leases last ttl.
+// config is that of a client whose leases last ttl. The default of NodeTimeout
+// is shorter than a busy machine takes for a command now and then, and a client
+// on several nodes would take those that are slow for dead.
 func (e *env) config(ttl time.Duration) lock.Config {
-	return lock.Config{TTL: ttl, Timeout: 10 * time.Second, Conns: 8}
+	return lock.Config{TTL: ttl, Timeout: 10 * time.Second, NodeTimeout: min(2*time.Second, ttl/2), Conns: 8}
 }
 
 // open opens a client whose leases last ttl.

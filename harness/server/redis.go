@@ -1,6 +1,7 @@
 package server
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -133,7 +134,7 @@ func (n *redisNode) look(ctx context.Context, mode string) error {
 		}
 	}
 	n.id, n.pid = info["run_id"], info["process_id"]
-	switch is := info["redis_mode"]; {
+	switch is := cmp.Or(info["redis_mode"], info["server_mode"]); { // the second is Valkey's
 	case is == member && mode == alone:
 		return errors.New("it is a node of a cluster: give its address as redis+cluster://HOST:PORT")
 	case is == watcher && mode == alone:

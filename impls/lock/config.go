@@ -44,6 +44,9 @@ type Config struct {
 	// receive messages by. A run sets it to its owners, so that no wait for a
 	// connection hides in the wait for the lock.
 	Conns int `json:"conns"`
+	// WriterPreference lets no new reader in while a writer waits, in the variants
+	// that tell readers from writers and leave the choice.
+	WriterPreference bool `json:"writer_preference,omitempty"`
 
 	// Cohort is how long the variants that pass a lease on inside a process do so
 	// before the other processes get their turn.

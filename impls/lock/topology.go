@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
+	"slices"
 	"strings"
 )
 
@@ -61,14 +62,14 @@ func (e Endpoint) Split() (hosts []Endpoint, path string, err error) {
 // can.
 func (v Variant) Unsuited(t Topology) string {
 	switch {
-	case t != Single && v.Needs.Nodes > 1:
+	case t == Single, v.Needs.Kind == "", slices.Contains(v.Over, t):
+		return ""
+	case v.Needs.Nodes > 1:
 		return fmt.Sprintf("it needs %d independent servers, and a %s is one", v.Needs.Nodes, t)
-	case t != Single && (v.Client == "rueidis" || strings.HasPrefix(v.Algo, "peer-")):
-		return fmt.Sprintf("here it is made for single servers, not for a %s", t)
 	case t == Cluster && v.Caps.Has(Multi):
 		return "it needs all keys on one server, and a cluster spreads them"
 	}
-	return ""
+	return fmt.Sprintf("it needs a server by itself, and no %s", t)
 }
 
 // cutHosts cuts a URL before and after the list of its hosts, which url.Parse

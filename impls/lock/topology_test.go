@@ -47,3 +47,26 @@ func reveal(list []Endpoint) (out []string) {
 	}
 	return out
 }
+
+func TestUnsuited(t *testing.T) {
+	both := []Topology{Cluster, Sentinel}
+	for _, c := range []struct {
+		v                 Variant
+		cluster, sentinel string // in the reason; "" if it can run
+	}{
+		{Variant{}, "", ""},
+		{Variant{Needs: Needs{Kind: "redis"}, Over: both}, "", ""},
+		{Variant{Needs: Needs{Kind: "redis"}}, "no cluster", "no sentinel"},
+		{Variant{Needs: Needs{Kind: "redis", Nodes: 5}}, "5 independent servers", "5 independent servers"},
+		{Variant{Needs: Needs{Kind: "redis"}, Caps: Multi, Over: both[1:]}, "all keys on one server", ""},
+	} {
+		if why := c.v.Unsuited(Single); why != "" {
+			t.Errorf("%+v on single servers: %s", c.v, why)
+		}
+		for topology, want := range map[Topology]string{Cluster: c.cluster, Sentinel: c.sentinel} {
+			if why := c.v.Unsuited(topology); (why == "") != (want == "") || !strings.Contains(why, want) {
+				t.Errorf("%+v on %s: %q, want %q", c.v, topology, why, want)
+			}
+		}
+	}
+}

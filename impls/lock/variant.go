@@ -23,6 +23,8 @@ type Variant struct {
 	Caps   Caps
 	Needs  Needs
 	Unsafe Hazards
+	// Over lists the topologies that the variant runs on besides Single.
+	Over []Topology
 	// Exempt names the cases of the conformance suite that the variant cannot
 	// pass, beyond those that its hazards explain. Only the locks of other people
 	// may have any; the source says why, for each.

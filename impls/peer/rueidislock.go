@@ -18,8 +18,15 @@ import (
 // on one server 2 of 3, each taken by a script; waiters are woken by the
 // invalidation messages of client-side caching.
 //
-// Its own: three keys named rueidislock:N:KEY, renewal at half of the TTL, 20 ms
-// for each key. Tuned: one key, and NOLOOP tracking, which it recommends.
+// Its own: three keys named rueidislock:N:KEY, renewal at half of the TTL. Tuned:
+// one key, and NOLOOP tracking, which it recommends. Ours: Config.Timeout for each
+// key, as long as our own locks wait for an answer, in the place of 20 ms. After a
+// missed answer its waiter may sleep until its context ends, and at 20 ms that
+// happens on any busy machine, on which it would be measured in the lock's place.
+//
+// Counted are the commands that it sends, each once; not those of rueidis itself,
+// which greets a server and switches tracking on, nor those that it sends again.
+// One call of Acquire is one attempt, however often the library tries within it.
 func rueidislockVariant(algo string, tuned bool) lock.Variant {
 	keys, version := 3, "6.2"
 	doc := "The rueidislock library: 2 of 3 keys, and waiters that client-side caching wakes."
@@ -42,8 +49,6 @@ func rueidislockVariant(algo string, tuned bool) lock.Variant {
 			// Its release returns nothing, sends again without end what is not
 			// answered, and so cannot tell that a key was gone.
 			"release-after-removal", "release-answer-lost",
-			// The case delays each answer beyond the 20 ms that it waits for one key.
-			"deadline",
 			// It sends the client's clock to the server, but has no way to set it.
 			"client-clock",
 		},
@@ -72,18 +77,22 @@ func rueidislockVariant(algo string, tuned bool) lock.Variant {
 				return nil, errors.New("peer: rueidis does not understand the address") // its text may quote the URL
 			}
 			o.Dialer.Timeout, o.ConnWriteTimeout = c.Timeout, c.Timeout
+			conns := new(dials)
+			o.DialCtxFn = conns.through(o.DialCtxFn)
 			l, err := rueidislock.NewLocker(rueidislock.LockerOption{
 				ClientOption: o, KeyValidity: c.TTL,
 				KeyMajority: int32(keys/2 + 1), NoLoopTracking: tuned,
+				TryNextAfter: c.Timeout,
 				ClientBuilder: func(o rueidis.ClientOption) (rueidis.Client, error) {
 					client, err := rueidis.NewClient(o)
 					return counting{client, c.Count}, err
 				},
 			})
 			if err != nil {
+				conns.close()
 				return nil, fmt.Errorf("peer: rueidislock: %w", err)
 			}
-			return &rueidislocker{c: c, locks: l}, nil
+			return &rueidislocker{c: c, locks: l, conns: conns}, nil
 		},
 	}
 }
@@ -102,6 +111,7 @@ func (c counting) Do(ctx context.Context, cmd rueidis.Completed) rueidis.RedisRe
 type rueidislocker struct {
 	c      lock.Config
 	locks  rueidislock.Locker
+	conns  *dials
 	closed atomic.Bool
 }
 
@@ -160,6 +170,7 @@ func (r *rueidislocker) TryAcquire(ctx context.Context, key string) (lock.Lease,
 func (r *rueidislocker) Close() error {
 	if r.closed.CompareAndSwap(false, true) {
 		r.locks.Close()
+		r.conns.close()
 	}
 	return nil
 }

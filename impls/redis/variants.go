@@ -4,9 +4,9 @@ import "github.com/lockbench/lockbench/impls/lock"
 
 // Variants returns the locks of this package on one client library, in the
 // order in which people discover them. Client is the library's short name and
-// becomes Variant.Client.
+// becomes Variant.Client. Its Dial must know every topology.
 func Variants(client string, dial Dial) []lock.Variant {
-	return []lock.Variant{
+	list := []lock.Variant{
 		setnx(client, dial),
 		setnxExpire(client, dial),
 		setnxLua(client, dial),
@@ -25,7 +25,19 @@ func Variants(client string, dial Dial) []lock.Variant {
 		cohortLock(client, dial),
 		reentrant(client, dial),
 		spin(client, dial),
+		fair(client, dial),
+		rw(client, dial),
 	}
+	for i := range list {
+		switch v := &list[i]; {
+		case v.Needs.Nodes > 1:
+		case v.Caps.Has(lock.Multi):
+			v.Over = []lock.Topology{lock.Sentinel}
+		default:
+			v.Over = []lock.Topology{lock.Cluster, lock.Sentinel}
+		}
+	}
+	return list
 }
 
 // Pipelined returns those locks whose commands may share one connection, for a
