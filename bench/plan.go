@@ -37,6 +37,7 @@ type grid struct {
 	retryMax time.Duration
 	timeout  time.Duration
 	conns    int
+	cohort   lock.Cohort
 
 	nodeTimeout time.Duration
 	faults      []fault.Fault // all of them, in every trial that has a server
@@ -233,7 +234,7 @@ func (g grid) loads() (list []results.Load, skipped int) {
 }
 
 func (g grid) configs() []lock.Config {
-	base := []lock.Config{{Renew: g.renew, Retry: lock.Retry{Max: g.retryMax}, Timeout: g.timeout, NodeTimeout: g.nodeTimeout, Conns: g.conns, WriterPreference: g.writers}}
+	base := []lock.Config{{Renew: g.renew, Retry: lock.Retry{Max: g.retryMax}, Timeout: g.timeout, NodeTimeout: g.nodeTimeout, Conns: g.conns, WriterPreference: g.writers, Cohort: g.cohort}}
 	base = cross(base, g.ttls, func(c *lock.Config, v time.Duration) { c.TTL = v })
 	base = cross(base, g.retries, func(c *lock.Config, v time.Duration) { c.Retry.Delay = v })
 	return cross(base, g.unawaited, func(c *lock.Config, v bool) { c.Unawaited = v })

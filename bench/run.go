@@ -444,5 +444,7 @@ func also(t harness.Trial) string {
 	add("timeout", c.Timeout, c.Timeout == 0)
 	add("node-timeout", c.NodeTimeout, c.NodeTimeout == 0)
 	add("conns", c.Conns, c.Conns == 0)
+	add("cohort-passes", c.Cohort.Passes, c.Cohort.Passes == 0)
+	add("cohort-time", c.Cohort.Time, c.Cohort.Time == 0)
 	return strings.Join(parts, " ")
 }

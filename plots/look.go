@@ -62,6 +62,7 @@ func assigned() map[string]look {
 		"redis-fenced":          {colour: hex(0x332288), marker: plus},
 		"redis-tracking":        {colour: hex(0x7a5a00), marker: circle},
 		"redis-handoff":         {colour: hex(0xe69f00), marker: cross},
+		"redis-cohort":          {colour: hex(0xb8860b), marker: bar},
 		"redis-reentrant":       {colour: hex(0x661100), marker: circle},
 		"redis-fair":            {colour: hex(0x6699cc), marker: square},
 		"redis-rw":              {colour: hex(0xaa4466), marker: diamond},

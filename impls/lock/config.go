@@ -14,6 +14,9 @@ const (
 	DefaultRetryDelay = 2 * time.Millisecond
 	DefaultRetryMax   = 32 * time.Millisecond
 	MaxNodeTimeout    = 50 * time.Millisecond // of the default of NodeTimeout
+
+	DefaultCohortPasses = 256
+	DefaultCohortTime   = 100 * time.Millisecond
 )
 
 // Config is everything about a Locker that a trial may vary. It is plain data:
@@ -54,6 +57,10 @@ type Config struct {
 	// their keys end with their TTL. It may linger for a few milliseconds.
 	Unawaited bool `json:"unawaited,omitempty"`
 
+	// Cohort is how long the variants that pass a lease on inside a process do so
+	// before the other processes get their turn.
+	Cohort Cohort `json:"cohort,omitzero"`
+
 	// Hook is called at the named steps of an algorithm and may stall there. An
 	// error from it stands for a process that died at that step: the variant
 	// returns the error at once and cleans up nothing. Nil in normal runs.
@@ -81,6 +88,16 @@ type Retry struct {
 	Limit int `json:"limit"`
 }
 
+// Cohort bounds how long the owners of one process pass a lease among themselves
+// while another process waits. It ends with whichever comes first.
+type Cohort struct {
+	// Passes is the most hand-overs in a row; 0 is DefaultCohortPasses.
+	Passes int `json:"passes,omitempty"`
+	// Time is how long after a grant to the process the last of them may be; 0
+	// is DefaultCohortTime.
+	Time time.Duration `json:"time_ns,omitempty"`
+}
+
 // Filled returns c with every default in the place of its zero.
 func (c Config) Filled() Config {
 	or := func(d *time.Duration, v time.Duration) {
@@ -94,6 +111,10 @@ func (c Config) Filled() Config {
 	or(&c.NodeTimeout, min(c.TTL/20, MaxNodeTimeout, c.Timeout))
 	or(&c.Retry.Delay, DefaultRetryDelay)
 	or(&c.Retry.Max, max(DefaultRetryMax, c.Retry.Delay))
+	or(&c.Cohort.Time, DefaultCohortTime)
+	if c.Cohort.Passes <= 0 {
+		c.Cohort.Passes = DefaultCohortPasses
+	}
 	if c.Now == nil {
 		c.Now = time.Now
 	}

@@ -128,6 +128,11 @@ type Fenced interface {
 type Conder interface {
 	// Wait frees the key, sleeps until cond is signalled, and takes the key
 	// again before it returns.
+	//
+	// Ctx bounds the sleep: when it ends, Wait takes the key again all the same
+	// and returns its error. The key is not held after an error that wraps
+	// ErrLost or ErrUncertain. The new grant has its own token, deadline and
+	// Lost. As on all condition variables a wait may end without a signal.
 	Wait(ctx context.Context, cond string) error
 	// Signal wakes one owner that waits for cond.
 	Signal(ctx context.Context, cond string) error

@@ -37,7 +37,8 @@ var handoffRequeue string
 // the first of them inside its script, and tells that waiter's process alone.
 //
 //	state    key → token:owner, with PX ttl; {key}:queue → list of waiters;
-//	         {key}:fence → tokens drawn so far, in blocks of 1024, without end
+//	         {key}:fence → tokens drawn so far, in blocks of 1024, without end;
+//	         {key}:cond → list of those that wait for a condition, see handoff_cond.go
 //	cost     acquire 1 script, whether the key is free or not; release 1 script, which also
 //	         grants to the next; a waiter holds no connection and sends nothing; per process
 //	         a PING each ttl/4 and, while it waits, a check of the key as often or each 250 ms;
@@ -71,32 +72,44 @@ func handoff(client string, dial Dial) lock.Variant {
 		Doc: "A queue on the server; a release hands the lease straight to the first live waiter. " +
 			"First come, first served, without polling, and with a fencing token. A dead process is skipped at once.",
 		Source: "ours: a queue lock (Mellor-Crummey and Scott, 1991) in a Redis list",
-		Caps:   lock.Try | lock.Fencing | lock.Fair | lock.Notify | lock.Renew | lock.Unawaited,
+		Caps:   lock.Try | lock.Fencing | lock.Cond | lock.Fair | lock.Notify | lock.Renew | lock.Unawaited,
 		Needs:  lock.Needs{Kind: "redis", MinVersion: "6.0.6"}, // LPOS
 		Unsafe: lock.Pause | lock.ServerClock | lock.Failover | lock.Restart,
-		Keys:   func(key string) []string { return []string{key, queueKey(key), fenceKey(key)} },
+		Keys: func(key string) []string {
+			return []string{key, queueKey(key), fenceKey(key), condKey(key)}
+		},
 		Open: func(ctx context.Context, d lock.Deployment, c lock.Config) (lock.Locker, error) {
-			s, err := newSession(ctx, dial, d, c)
+			h, err := openQueued(ctx, dial, d, c)
 			if err != nil {
 				return nil, err
 			}
-			script := func(source string) *Script { return NewScript(handoffPass + source) }
-			h := &queued{
-				owned: newOwned(s), waiting: make(map[string]*waiter), handed: make(map[string]struct{}), closed: make(chan struct{}),
-				acquire: script(handoffAcquire), release: script(handoffRelease),
-				leave: script(handoffLeave), check: script(handoffCheck), requeue: script(handoffRequeue),
-			}
-			opening, cancel := context.WithTimeout(ctx, s.c.Timeout)
-			defer cancel()
-			if err := h.listen(opening, d.Nodes[0]); err != nil {
-				_ = s.conn.Close()
-				return nil, fmt.Errorf("redis: cannot listen: %w", err)
-			}
-			h.tending.Go(h.tend)
 			return h, nil
 		},
 	}
 }
+
+func openQueued(ctx context.Context, dial Dial, d lock.Deployment, c lock.Config) (*queued, error) {
+	s, err := newSession(ctx, dial, d, c)
+	if err != nil {
+		return nil, err
+	}
+	h := &queued{
+		owned: newOwned(s), waiting: make(map[string]*waiter), handed: make(map[string]struct{}), closed: make(chan struct{}),
+		acquire: handoffScript(handoffAcquire), release: handoffScript(handoffRelease),
+		leave: handoffScript(handoffLeave), check: handoffScript(handoffCheck), requeue: handoffScript(handoffRequeue),
+		cond: newCondScripts(),
+	}
+	opening, cancel := context.WithTimeout(ctx, s.c.Timeout)
+	defer cancel()
+	if err := h.listen(opening, d.Nodes[0]); err != nil {
+		_ = s.conn.Close()
+		return nil, fmt.Errorf("redis: cannot listen: %w", err)
+	}
+	h.tending.Go(h.tend)
+	return h, nil
+}
+
+func handoffScript(source string) *Script { return NewScript(handoffPass + source) }
 
 // queueKey is the name of the list of key's waiters, in the slot of key.
 func queueKey(key string) string { return strings.TrimSuffix(fenceKey(key), "fence") + "queue" }
@@ -105,6 +118,7 @@ func queueKey(key string) string { return strings.TrimSuffix(fenceKey(key), "fen
 type queued struct {
 	owned
 	acquire, release, leave, check, requeue *Script
+	cond                                    condScripts
 	inboxes                                 inboxes
 	tending                                 sync.WaitGroup
 
@@ -121,6 +135,8 @@ type waiter struct {
 	key, id string
 	number  uint64     // grows with the calls of Acquire
 	queued  bool       // the server has said so; before that a check would not find it
+	asleep  *string    // the condition that it waits for first, nil if none
+	listed  bool       // the server has said that it stands in the list of those that sleep
 	granted chan grant // capacity 1
 }
 
@@ -161,6 +177,27 @@ func (h *queued) TryAcquire(ctx context.Context, key string) (lock.Lease, error)
 		return nil, err
 	}
 	h.c.Count.Attempt()
+	return leased(h.try(ctx, key))
+}
+
+func (h *queued) Acquire(ctx context.Context, key string) (lock.Lease, error) {
+	if err := h.over(ctx); err != nil {
+		return nil, err
+	}
+	h.c.Count.Attempt()
+	return leased(h.line(ctx, key))
+}
+
+// leased keeps a nil *handed from becoming a Lease that is not nil.
+func leased(l *handed, err error) (lock.Lease, error) {
+	if err != nil {
+		return nil, err
+	}
+	return l, nil
+}
+
+// try takes key if it is free.
+func (h *queued) try(ctx context.Context, key string) (*handed, error) {
 	id, _ := h.id()
 	sent := time.Now()
 	token, err := h.ask(context.WithoutCancel(ctx), key, id, 0)
@@ -170,26 +207,35 @@ func (h *queued) TryAcquire(ctx context.Context, key string) (lock.Lease, error)
 	return h.settle(ctx, key, id, token, sent, err)
 }
 
-func (h *queued) Acquire(ctx context.Context, key string) (lock.Lease, error) {
-	if err := h.over(ctx); err != nil {
-		return nil, err
-	}
+// line takes key, or queues for it.
+func (h *queued) line(ctx context.Context, key string) (*handed, error) {
 	if err := h.inboxes.ready(ctx, key); err != nil {
 		return nil, fmt.Errorf("redis: cannot listen: %w", err)
 	}
-	h.c.Count.Attempt()
-	id, n := h.id()
-	w := &waiter{key: key, id: id, number: n, granted: make(chan grant, 1)}
 	// The grant may arrive before the answer that says that we wait.
+	w := h.expect(key, nil)
+	sent := time.Now()
+	token, err := h.ask(context.WithoutCancel(ctx), key, w.id, 1)
+	if err != nil || token > 0 {
+		h.forget(w.id)
+		return h.settle(ctx, key, w.id, token, sent, err)
+	}
+	return h.await(ctx, w, sent)
+}
+
+// expect makes a waiter whose grant is received from now on. Asleep is the
+// condition that it waits for first, if any.
+func (h *queued) expect(key string, asleep *string) *waiter {
+	id, n := h.id()
+	w := &waiter{key: key, id: id, number: n, asleep: asleep, granted: make(chan grant, 1)}
 	h.mu.Lock()
 	h.waiting[id] = w
 	h.mu.Unlock()
-	sent := time.Now()
-	token, err := h.ask(context.WithoutCancel(ctx), key, id, 1)
-	if err != nil || token > 0 {
-		h.forget(id)
-		return h.settle(ctx, key, id, token, sent, err)
-	}
+	return w
+}
+
+// await waits for the grant to w, which a request sent at sent has queued.
+func (h *queued) await(ctx context.Context, w *waiter, sent time.Time) (*handed, error) {
 	h.mu.Lock()
 	w.queued = true
 	h.mu.Unlock()
@@ -202,17 +248,17 @@ func (h *queued) Acquire(ctx context.Context, key string) (lock.Lease, error) {
 			sent = g.since
 		}
 		h.c.Count.Wakeup()
-		return h.settle(ctx, key, id, g.token, sent, nil)
+		return h.settle(ctx, w.key, w.id, g.token, sent, nil)
 	case <-ctx.Done():
 	case <-h.closed:
 	}
-	err = h.over(ctx)
-	h.forget(id)
+	err := h.over(ctx)
+	h.forget(w.id)
 	if errors.Is(err, errClosed) {
 		// The server skips us once our inbox is gone, but a grant may have come first.
 		return nil, fmt.Errorf("%w: %w", lock.ErrUncertain, err)
 	}
-	return nil, h.depart(ctx, key, id, err)
+	return nil, h.depart(ctx, w.key, w.id, err)
 }
 
 // ask runs the script of acquire and returns the token of a grant, or 0.
@@ -230,15 +276,15 @@ func (h *queued) ask(ctx context.Context, key, id string, wait int) (uint64, err
 
 // settle turns the outcome of an attempt into a lease, or into an error that
 // leaves nothing behind.
-func (h *queued) settle(ctx context.Context, key, id string, token uint64, sent time.Time, err error) (lock.Lease, error) {
+func (h *queued) settle(ctx context.Context, key, id string, token uint64, sent time.Time, err error) (*handed, error) {
 	switch {
 	case err != nil && lostAnswer(err):
 		return nil, h.depart(ctx, key, id, err)
 	case err != nil:
 		return nil, err
 	}
-	value := strconv.FormatUint(token, 10) + ":" + id
-	lease := &handed{from: h, renewed: h.keepAlive(key, value, sent), id: id, token: token}
+	lease := &handed{from: h, key: key}
+	lease.hold.Store(h.hold(key, id, token, sent))
 	if ended := h.over(ctx); ended != nil {
 		// The grant came after the caller had stopped waiting.
 		back, cancel := h.bounded(ctx)
@@ -349,12 +395,14 @@ func (h *queued) tend() {
 		for key, w := range first {
 			h.look(key, []any{w.id})
 		}
+		h.lookAtSleepers()
 	}
 }
 
 // recheck asks for all waiters for the keys that concern picks, after their
 // messages may have been missed.
 func (h *queued) recheck(concern func(key string) bool) {
+	h.lookAtSleepers()
 	h.mu.Lock()
 	all := make(map[string][]*waiter)
 	for _, w := range h.waiting {
@@ -435,33 +483,4 @@ func (h *queued) Close() (err error) {
 	return err
 }
 
-// handed is the lease of redis-handoff.
-type handed struct {
-	renewed
-	from  *queued
-	id    string
-	token uint64
-}
-
-// Token grows with every grant of a key, by 1 from one waiter to the next and
-// by up to 1024 when the key was free between.
-func (l *handed) Token() uint64 { return l.token }
-
-// Release passes the lease to the first live waiter, or frees the key.
-func (l *handed) Release(ctx context.Context) error {
-	held := l.Stop()
-	script := l.from.release
-	// Not before the answer: a check may have found the grant first, and its message,
-	// should it come only now, would be taken for one to nobody and returned.
-	err := l.release(ctx, l.key, script, script.command(l.from.keysOf(l.key), l.owner), func() { l.from.forget(l.id) })
-	if err == nil && !held {
-		return lock.ErrLost
-	}
-	return err
-}
-
-var (
-	_ lock.Tryer     = (*queued)(nil)
-	_ lock.Fenced    = (*handed)(nil)
-	_ lock.Deadliner = (*handed)(nil)
-)
+var _ lock.Tryer = (*queued)(nil)

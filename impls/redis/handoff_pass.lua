@@ -3,7 +3,7 @@
 -- a held lock is TOKEN:ID. On a cluster KEYS[4] is what the names of the inboxes
 -- in the slot of the lock begin with.
 local publish, inboxes = 'publish', 'lockbench:inbox:'
-if KEYS[4] then
+if KEYS[4] and KEYS[4] ~= '' then
   -- PUBLISH would count the listeners of one node only, and tell all nodes.
   publish, inboxes = 'spublish', KEYS[4]
 end

@@ -311,7 +311,7 @@ func TestHandoffKeysShareASlot(t *testing.T) {
 	v := find(t, redis.Variants("", nil), "redis-handoff")
 	for _, key := range []string{"k", "{t}:k", "pre{t}post", "a b"} {
 		names := v.Names(key)
-		if len(names) != 3 || len(slices.Compact(slices.Sorted(slices.Values(names)))) != 3 {
+		if len(names) != 4 || len(slices.Compact(slices.Sorted(slices.Values(names)))) != 4 {
 			t.Errorf("Names(%q) = %q", key, names)
 		}
 		for _, n := range names {

@@ -28,6 +28,7 @@ func Variants(client string, dial Dial) []lock.Variant {
 		multi(client, dial),
 		redlockVariant(client, dial),
 		handoff(client, dial),
+		cohortLock(client, dial),
 		reentrant(client, dial),
 		spin(client, dial),
 		fair(client, dial),

@@ -1,0 +1,398 @@
+package redis
+
+import (
+	"container/list"
+	"context"
+	_ "embed" // the script
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/lockbench/lockbench/impls/lock"
+)
+
+//go:embed cohort_yield.lua
+var cohortYield string
+
+// cohortLock is handoff with one place in the server's queue for each process,
+// whose owners pass the lease among themselves.
+//
+//	state    as redis-handoff, whose waiters may stand in the same queue
+//	cost     a pass no command; for each Config.Cohort.Passes of them, or Time, 1 script;
+//	         the first acquire of a process 1 script, its last release 1 script
+//	safe     as redis-handoff
+//	breaks   as redis-handoff
+//	source   D. Dice, V. Marathe, N. Shavit, "Lock Cohorting", PPoPP 2012, over redis-handoff
+//
+// Commands: those of redis-handoff · yield.
+//
+// Owners of one process are served in the order of their calls. A holder that
+// releases passes the lease to the next of them, under the next token, without a
+// command. After K = Passes such passes, or the first one later than Time, the
+// releasing owner asks the server in one script: it hands the lease on and puts
+// this process behind all others, or answers that nobody else waits, and the
+// passes go on. So the process needs no message to learn of others, and none
+// can be lost.
+//
+// The promise about bypass: from when the server has seen a waiter, each other
+// process is granted the lease at most once, and makes K passes at most, before
+// it comes to the waiter's process. While no more than K owners wait there, and
+// Time ends no turn early, that is the waiter's turn as well: no more than
+// K·(processes−1) + owners later calls are granted before it. If n > K wait, or
+// Time ends the turns, it takes as many turns more.
+//
+// A grant to the process owns the rest of its block of 1024 tokens. Whoever is
+// granted the lease next gets a larger one: the release names the last token
+// that was used, and a lease that ends otherwise is followed by a new block. At
+// the end of a block the server is asked as after K passes.
+//
+// What it promises when something dies, beyond redis-handoff:
+//
+//   - A process that dies loses its holder and its waiters alike; the others
+//     get the key when the lease ends, within 250 ms.
+//   - A lease that is lost is passed to nobody. All that hold it, or held it,
+//     see the same Lost. Those that wait queue at the server anew, whether its
+//     holder releases it or not. The loss is found by the next renewal or
+//     question to the server, or at the deadline: until then a lease that the
+//     server has forgotten is passed on, as one owner would hold it.
+//   - A waiter whose context ends leaves at once, without a command while others
+//     wait beside it. The last to leave gives up the place in the queue first.
+//   - If the answer to the question is lost, Release returns ErrUncertain, and
+//     the waiters queue anew behind what may be their own lease: at most one ttl.
+//   - Where the service fails, waiters behind an owner of their own process learn
+//     it when the lease has ended.
+func cohortLock(client string, dial Dial) lock.Variant {
+	return lock.Variant{
+		Algo: "redis-cohort", Client: client,
+		Doc: "redis-handoff between processes; owners inside one pass the lease without a command. " +
+			"First come, first served inside a process; while others wait, it gives way after a number of passes or a time.",
+		Source: "ours: lock cohorting (Dice, Marathe and Shavit, 2012) over redis-handoff",
+		Caps:   lock.Try | lock.Fencing | lock.Notify | lock.Renew,
+		Needs:  lock.Needs{Kind: "redis", MinVersion: "6.0.6"}, // LPOS
+		Unsafe: lock.Pause | lock.ServerClock | lock.Failover | lock.Restart,
+		Keys:   func(key string) []string { return []string{key, queueKey(key), fenceKey(key)} },
+		Open: func(ctx context.Context, d lock.Deployment, c lock.Config) (lock.Locker, error) {
+			h, err := openQueued(ctx, dial, d, c)
+			if err != nil {
+				return nil, err
+			}
+			return &cohorts{line: h, yield: handoffScript(cohortYield), keys: make(map[string]*cohort)}, nil
+		},
+	}
+}
+
+// cohorts is the Locker of redis-cohort.
+type cohorts struct {
+	line  *queued // between processes
+	yield *Script
+
+	// One lock for all keys: it is held for less than a microsecond at a time.
+	// Take it by lock and give it back by unlock, which see to the newcomers.
+	mu sync.Mutex
+	// The owners that have called since, the last one first. Whoever has called
+	// stands here and need not fight for mu, a fight in which later calls may
+	// win a thousand times: sync.Mutex is fair only after a millisecond.
+	newcomers atomic.Pointer[member]
+	// Members to use again: what is not allocated between a call and its place in
+	// the line cannot be interrupted there by the collector.
+	spare sync.Pool
+
+	closing bool // nothing is started any more
+	keys    map[string]*cohort
+	running sync.WaitGroup
+}
+
+// cohort is the owners of one process at one key, while there are any. All
+// fields are guarded by cohorts.mu.
+type cohort struct {
+	*cohorts
+	key     string
+	members list.List // of *member, in the order of arrival
+	tenure  *tenure   // the lease of the process, nil while it has none
+	seek    *seek     // the way to the next one, nil while nobody is on it
+}
+
+// seek is one wait in the server's queue on behalf of a cohort.
+type seek struct {
+	cancel context.CancelFunc
+	done   chan struct{}
+	err    error // of a wait that nobody was left for; read it after done
+}
+
+// member is one owner that waits.
+type member struct {
+	key     string
+	before  *member       // among the newcomers
+	group   *cohort       // guarded by mu
+	place   *list.Element // nil once it has been served
+	granted chan outcome  // capacity 1
+}
+
+type outcome struct {
+	lease *passed
+	err   error
+}
+
+// arrive puts s at the end of the line. It never waits for mu: whoever has it
+// sees to s before the next grant, or when it unlocks.
+func (c *cohorts) arrive(s *member) {
+	for {
+		s.before = c.newcomers.Load()
+		if c.newcomers.CompareAndSwap(s.before, s) {
+			break
+		}
+	}
+	if c.mu.TryLock() {
+		c.receive()
+		c.unlock()
+	}
+}
+
+func (c *cohorts) lock() {
+	c.mu.Lock()
+	c.receive()
+}
+
+// unlock leaves no newcomer behind: one that could not lock came while we had
+// the lock, or will be seen by whoever has it now.
+func (c *cohorts) unlock() {
+	for {
+		c.mu.Unlock()
+		if c.newcomers.Load() == nil || !c.mu.TryLock() {
+			return
+		}
+		c.receive()
+	}
+}
+
+// receive lets the newcomers join their cohorts, in the order of their calls.
+func (c *cohorts) receive() {
+	var first *member
+	for s := c.newcomers.Swap(nil); s != nil; {
+		s, s.before, first = s.before, first, s
+	}
+	for s := first; s != nil; {
+		next := s.before
+		s.before = nil // it would keep others alive
+		g := c.at(s.key)
+		s.group, s.place = g, g.members.PushBack(s)
+		switch {
+		case g.tenure != nil:
+			g.watch()
+		case g.seek == nil:
+			g.look(nil, time.Time{})
+		}
+		s = next
+	}
+}
+
+// at returns the cohort of key. Its caller puts something into it, or calls tidy.
+func (c *cohorts) at(key string) *cohort {
+	g := c.keys[key]
+	if g == nil {
+		g = &cohort{cohorts: c, key: key}
+		c.keys[key] = g
+	}
+	return g
+}
+
+func (g *cohort) idle() bool { return g.tenure == nil && g.seek == nil && g.members.Len() == 0 }
+
+// tidy forgets a cohort that has nothing to do.
+func (g *cohort) tidy() {
+	if g.idle() {
+		delete(g.keys, g.key)
+	}
+}
+
+func (c *cohorts) TryAcquire(ctx context.Context, key string) (lock.Lease, error) {
+	if err := c.line.over(ctx); err != nil {
+		return nil, err
+	}
+	c.line.c.Count.Attempt()
+	c.lock()
+	g := c.at(key)
+	if !g.idle() {
+		c.unlock()
+		return nil, lock.ErrHeld
+	}
+	// Those that come meanwhile wait for the answer. There is nothing to cancel.
+	s := &seek{cancel: func() {}, done: make(chan struct{})}
+	g.seek = s
+	c.unlock()
+	lease, err := c.line.try(ctx, key)
+	c.lock()
+	defer c.unlock()
+	g.seek = nil
+	close(s.done)
+	if err != nil {
+		g.goOn()
+		return nil, err
+	}
+	g.begin(lease)
+	return g.grant(lease.Token()), nil
+}
+
+func (c *cohorts) Acquire(ctx context.Context, key string) (lock.Lease, error) {
+	if err := c.line.over(ctx); err != nil {
+		return nil, err
+	}
+	c.line.c.Count.Attempt()
+	s, _ := c.spare.Get().(*member)
+	if s == nil {
+		s = &member{granted: make(chan outcome, 1)}
+	}
+	s.key = key
+	c.arrive(s)
+	select {
+	case o := <-s.granted:
+		s.group = nil
+		c.spare.Put(s) // nobody else knows it any more
+		return c.accept(ctx, o)
+	case <-ctx.Done():
+	case <-c.line.closed:
+	}
+	return c.leave(ctx, s)
+}
+
+// accept turns what a member was given into the result of its Acquire.
+func (c *cohorts) accept(ctx context.Context, o outcome) (lock.Lease, error) {
+	if o.err != nil {
+		return nil, o.err
+	}
+	ended := c.line.over(ctx)
+	if ended == nil {
+		return o.lease, nil
+	}
+	// The grant came after the caller had stopped waiting.
+	back, cancel := c.line.bounded(ctx)
+	defer cancel()
+	if err := o.lease.Release(back); err != nil && !errors.Is(err, lock.ErrLost) {
+		return nil, fmt.Errorf("%w; the key could not be given back: %w: %w", ended, lock.ErrUncertain, err)
+	}
+	return nil, ended
+}
+
+// leave gives up the place of a caller that waits no longer.
+func (c *cohorts) leave(ctx context.Context, s *member) (lock.Lease, error) {
+	c.lock()
+	if s.place == nil {
+		c.unlock()
+		return c.accept(ctx, <-s.granted)
+	}
+	g := s.group
+	g.members.Remove(s.place)
+	var last *seek
+	if g.members.Len() == 0 && g.seek != nil {
+		last = g.seek
+		last.cancel()
+	}
+	g.tidy()
+	g.unlock()
+	err := g.line.over(ctx)
+	if errors.Is(err, errClosed) {
+		return nil, fmt.Errorf("%w: %w", lock.ErrUncertain, err)
+	}
+	if last != nil {
+		<-last.done // else the key might be held when we say that it is not
+		if last.err != nil {
+			err = fmt.Errorf("%w: %w", err, last.err)
+		}
+	}
+	return nil, err
+}
+
+// look starts to wait in the server's queue: as w, which a request sent at sent
+// has put there, or, without w, as a new waiter. It returns nil after Close.
+func (g *cohort) look(w *waiter, sent time.Time) *seek {
+	if g.closing {
+		g.fail(fmt.Errorf("%w: %w", lock.ErrUncertain, errClosed))
+		return nil
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	s := &seek{cancel: cancel, done: make(chan struct{})}
+	g.seek = s
+	g.running.Go(func() {
+		defer cancel()
+		defer close(s.done)
+		if w != nil {
+			lease, err := g.line.await(ctx, w, sent)
+			g.found(ctx, s, lease, err)
+			return
+		}
+		lease, err := g.line.line(ctx, g.key)
+		g.found(ctx, s, lease, err)
+	})
+	return s
+}
+
+// found ends the wait s.
+func (g *cohort) found(ctx context.Context, s *seek, lease *handed, err error) {
+	g.lock()
+	defer g.unlock()
+	if err == nil && g.members.Len() == 0 {
+		g.unlock()
+		back, cancel := g.line.bounded(ctx)
+		err = lease.Release(back)
+		cancel()
+		g.lock()
+		g.seek = nil
+		if err != nil && !errors.Is(err, lock.ErrLost) {
+			s.err = fmt.Errorf("the key could not be given back: %w: %w", lock.ErrUncertain, err)
+		}
+		g.goOn()
+		return
+	}
+	g.seek = nil
+	switch {
+	case err == nil:
+		g.begin(lease)
+		g.serve(lease.Token())
+	case ctx.Err() != nil:
+		if errors.Is(err, lock.ErrUncertain) {
+			s.err = err
+		}
+		g.goOn() // for those that came after the last had left
+	default:
+		g.fail(err)
+	}
+}
+
+// goOn waits in the server's queue if anybody waits here. The cohort must have
+// neither a tenure nor a seek.
+func (g *cohort) goOn() {
+	if g.members.Len() > 0 {
+		g.look(nil, time.Time{})
+		return
+	}
+	g.tidy()
+}
+
+// fail gives err to all that wait.
+func (g *cohort) fail(err error) {
+	for g.members.Len() > 0 {
+		g.first().granted <- outcome{err: err}
+	}
+	g.tidy()
+}
+
+// first takes the first member out of the queue.
+func (g *cohort) first() *member {
+	s := g.members.Remove(g.members.Front()).(*member)
+	s.place = nil
+	return s
+}
+
+// Close leaves all that wait.
+func (c *cohorts) Close() error {
+	c.lock()
+	c.closing = true
+	c.unlock()
+	err := c.line.Close()
+	c.running.Wait()
+	return err
+}
+
+var _ lock.Tryer = (*cohorts)(nil)

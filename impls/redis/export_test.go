@@ -1,0 +1,33 @@
+package redis
+
+import "github.com/lockbench/lockbench/impls/lock"
+
+// Waiting is how many owners of l, a Locker of redis-cohort, wait for key.
+func Waiting(l lock.Locker, key string) int {
+	c := l.(*cohorts)
+	c.lock()
+	defer c.unlock()
+	if g := c.keys[key]; g != nil {
+		return g.members.Len()
+	}
+	return 0
+}
+
+// Passes is how often l passed key on since it last asked the server.
+func Passes(l lock.Locker, key string) int {
+	c := l.(*cohorts)
+	c.lock()
+	defer c.unlock()
+	if g := c.keys[key]; g != nil && g.tenure != nil {
+		return g.tenure.passes
+	}
+	return 0
+}
+
+// Cohorts is how many keys l knows of.
+func Cohorts(l lock.Locker) int {
+	c := l.(*cohorts)
+	c.lock()
+	defer c.unlock()
+	return len(c.keys)
+}

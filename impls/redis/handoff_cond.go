@@ -1,0 +1,225 @@
+package redis
+
+import (
+	"context"
+	_ "embed" // the scripts
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/lockbench/lockbench/impls/lock"
+)
+
+//go:embed handoff_wait.lua
+var handoffWait string
+
+//go:embed handoff_signal.lua
+var handoffSignal string
+
+//go:embed handoff_wake.lua
+var handoffWake string
+
+//go:embed handoff_asleep.lua
+var handoffAsleep string
+
+// The conditions of redis-handoff. An owner that waits for one stands in a list
+// on the server, {key}:cond, as ID CONDITION. A signal moves the first live one
+// to the end of the queue of the lock, from where it is granted the key as any
+// other waiter is.
+//
+//	cost     Wait 1 script, which also hands the key on; Signal and Broadcast 1 script that
+//	         reads the whole list; per process that sleeps and 250 ms a look at the list
+//	source   C. A. R. Hoare, "Monitors", 1974, with the signals of B. Lampson and D. Redell,
+//	         "Experience with Processes and Monitors in Mesa", 1980: a hint, after which the
+//	         owner looks at its condition again
+//
+// Commands: wait · signal · wake (leave the list when the context ends) · asleep.
+//
+// What it promises when something dies, beyond redis-handoff:
+//
+//   - A process that is gone is skipped by a signal, which goes to the next one.
+//     A process that dies after its owner was moved takes that signal along.
+//   - A signal that moved an owner in the moment in which its context ended is
+//     used by it: its Wait returns nil, so that no signal is lost.
+//   - If the server loses the list, or the answer that an owner was moved, the
+//     owner wakes up within 500 ms although nobody signalled. A lost message is
+//     found as that of a waiter in the queue.
+//   - The list of a key whose sleepers all died stays until a signal finds them
+//     or somebody removes it.
+type condScripts struct{ wait, signal, wake, asleep *Script }
+
+func newCondScripts() condScripts {
+	return condScripts{
+		wait: handoffScript(handoffWait), signal: handoffScript(handoffSignal),
+		wake: handoffScript(handoffWake), asleep: handoffScript(handoffAsleep),
+	}
+}
+
+func condKey(key string) string { return beside(key, "cond") }
+
+// sleepKeys are the keys of the scripts: KEYS[4] is empty on a single server.
+func (h *queued) sleepKeys(key string) []string {
+	keys := h.keysOf(key)
+	if len(keys) == 3 {
+		keys = append(keys, "")
+	}
+	return append(keys, condKey(key))
+}
+
+// Wait hands the key on and sleeps until it is signalled or ctx ends. It returns
+// with the key held again in both cases, however long that takes: ctx bounds the
+// sleep only, and its error is returned. The key is not held if the error wraps
+// ErrLost, because the lease had ended before, or ErrUncertain, because the
+// service failed or the Locker was closed; Release is harmless then. A wait may
+// end without a signal, after a failure of the server, so that its caller must
+// look at what it waits for.
+//
+// The lease has another token, deadline and Lost afterwards.
+func (l *handed) Wait(ctx context.Context, cond string) error {
+	h, old := l.from, l.hold.Load()
+	if err := h.over(ctx); err != nil {
+		return err
+	}
+	if err := h.inboxes.ready(ctx, l.key); err != nil {
+		return fmt.Errorf("redis: cannot listen: %w", err)
+	}
+	if !old.Stop() {
+		return lock.ErrLost
+	}
+	uncut := context.WithoutCancel(ctx)
+	w := h.expect(l.key, &cond)
+	sent := time.Now()
+	reply, err := h.eval(uncut, "wait", h.cond.wait, h.sleepKeys(l.key), old.value, w.id, cond)
+	if err == nil && !one(reply) {
+		err = lock.ErrLost
+	}
+	if err != nil {
+		// If it is in the list even so, what it is granted one day is returned.
+		h.forget(w.id)
+		return doubt(err)
+	}
+	h.forget(old.id)
+	h.mu.Lock()
+	w.listed = true
+	h.mu.Unlock()
+	var ended error
+	select {
+	case g := <-w.granted:
+		return l.resume(w, g, sent)
+	case <-h.closed:
+	case <-ctx.Done():
+		if ended, err = h.rouse(ctx, w); err != nil {
+			h.forget(w.id)
+			return doubt(err)
+		}
+	}
+	select {
+	case g := <-w.granted:
+		if err := l.resume(w, g, sent); err != nil {
+			return err
+		}
+		return ended
+	case <-h.closed:
+		h.forget(w.id)
+		return fmt.Errorf("%w: %w", lock.ErrUncertain, errClosed)
+	}
+}
+
+// rouse moves w, whose context has ended, to the queue of the lock, and returns
+// the context's error unless w had been moved before.
+func (h *queued) rouse(ctx context.Context, w *waiter) (ended, err error) {
+	ended = fmt.Errorf("redis: wait for a condition ended: %w", lock.Ended(ctx))
+	sent := time.Now()
+	reply, err := h.eval(context.WithoutCancel(ctx), "wake", h.cond.wake, h.sleepKeys(w.key), w.id, *w.asleep)
+	if err != nil {
+		return ended, err
+	}
+	token, ok := reply.(int64)
+	switch {
+	case !ok:
+		return ended, fmt.Errorf("redis: wake: %w: the script answered %v", lock.ErrUncertain, reply)
+	case token < 0:
+		ended = nil
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.waiting[w.id] == nil {
+		return ended, nil // granted meanwhile
+	}
+	if token > 0 {
+		delete(h.waiting, w.id)
+		h.handed[w.id] = struct{}{}
+		w.granted <- grant{token: uint64(token), since: sent}
+		return ended, nil
+	}
+	h.awake(w)
+	return ended, nil
+}
+
+// awake makes w a waiter in the queue of the lock, behind those that are there.
+func (h *queued) awake(w *waiter) {
+	if !w.queued {
+		w.queued, w.number = true, h.last.Add(1)
+	}
+}
+
+// resume makes l hold what was granted to w.
+func (l *handed) resume(w *waiter, g grant, sent time.Time) error {
+	if g.err != nil {
+		return fmt.Errorf("redis: waiting: %w: %w", lock.ErrUncertain, g.err)
+	}
+	if g.since.After(sent) {
+		sent = g.since
+	}
+	l.from.c.Count.Wakeup()
+	l.hold.Store(l.from.hold(l.key, w.id, g.token, sent))
+	return nil
+}
+
+// Signal wakes one owner that waits for cond.
+func (l *handed) Signal(ctx context.Context, cond string) error { return l.signal(ctx, cond, 1) }
+
+// Broadcast wakes all owners that wait for cond.
+func (l *handed) Broadcast(ctx context.Context, cond string) error { return l.signal(ctx, cond, 0) }
+
+func (l *handed) signal(ctx context.Context, cond string, most int) error {
+	return freed(l.from.eval(ctx, "signal", l.from.cond.signal, l.from.sleepKeys(l.key), l.hold.Load().value, cond, most))
+}
+
+// lookAtSleepers asks the server which of those that wait for a condition are
+// still in its list. The others were moved to the queue, or were lost with the
+// list; the checks of the queue look after them from then on. An error leaves
+// the work to the next time.
+func (h *queued) lookAtSleepers() {
+	h.mu.Lock()
+	entries := make(map[string][]any) // by key
+	by := make(map[string]*waiter)    // by entry
+	for _, w := range h.waiting {
+		if w.listed && !w.queued {
+			entry := w.id + " " + *w.asleep
+			entries[w.key] = append(entries[w.key], entry)
+			by[entry] = w
+		}
+	}
+	h.mu.Unlock()
+	for key, list := range entries {
+		for part := range slices.Chunk(list, 500) { // Lua's stack is finite
+			ctx, cancel := context.WithTimeout(context.Background(), h.c.Timeout)
+			answer, err := h.eval(ctx, "asleep", h.cond.asleep, h.sleepKeys(key), part...)
+			cancel()
+			missing, ok := answer.([]any)
+			if err != nil || !ok {
+				continue
+			}
+			h.mu.Lock()
+			for _, m := range missing {
+				if text, _ := m.(string); by[text] != nil {
+					h.awake(by[text])
+				}
+			}
+			h.mu.Unlock()
+		}
+	}
+}
+
+var _ lock.Conder = (*handed)(nil)
