@@ -42,9 +42,9 @@ func nameOf(r results.Run) string { return lock.Variant{Algo: r.Algo, Client: r.
 func TestEveryVariantRunsInOneGrid(t *testing.T) {
 	all := variantsByName()
 	runs := wholeGrid(t, "-owners", "1,6", "-clients", "1,2", "-keys", "2", "-hold", "200us",
-		// Grants and not a time: on a busy machine nobody may get in for a while, and
-		// a node may take longer than its default to answer.
-		"-ops", "24", "-node-timeout", "2s")
+		// On a busy machine nobody may get in for a tenth of a second, and a node
+		// may take longer than its default to answer.
+		"-for", "300ms", "-node-timeout", "2s")
 	count := make(map[string]int)
 	for _, r := range runs {
 		count[nameOf(r)]++
