@@ -50,3 +50,15 @@ func (c *conn) Batch(ctx context.Context, commands [][]any) []redis.Answer {
 }
 
 var _ redis.Batcher = (*conn)(nil)
+
+// Batch sends one command after the other: those of a batch may belong to several
+// nodes, and a pipeline that is redirected in part would repeat what has run.
+func (x *cluster) Batch(ctx context.Context, commands [][]any) []redis.Answer {
+	answers := make([]redis.Answer, len(commands))
+	for i, args := range commands {
+		answers[i].Reply, answers[i].Err = x.Do(ctx, args...)
+	}
+	return answers
+}
+
+var _ redis.Batcher = (*cluster)(nil)
