@@ -20,9 +20,6 @@ var reentrantLockSource string
 //go:embed reentrant_unlock.lua
 var reentrantUnlockSource string
 
-//go:embed reentrant_renew.lua
-var reentrantRenewSource string
-
 // redisson is the Locker of the locks that share their keys with Redisson's
 // RLock. Owners are called uuid:name on the wire, where uuid is the client's.
 //
@@ -40,8 +37,9 @@ type redisson struct {
 	uuid string
 	hub  *hub // nil lets waiters poll
 	// The scripts, and the message that an unlock publishes.
-	lock, unlock, renewal *Script
-	message               string
+	lock, unlock *Script
+	message      string
+	renewals     *lock.Batch
 }
 
 // redissonOpener returns the Open of a variant whose waiters are woken, or poll.
@@ -54,8 +52,9 @@ func redissonOpener(dial Dial, woken bool) func(context.Context, lock.Deployment
 		}
 		r := &redisson{
 			session: &session{conn: conn, c: c}, uuid: uuid(),
-			lock: NewScript(reentrantLockSource), unlock: NewScript(reentrantUnlockSource), renewal: NewScript(reentrantRenewSource),
+			lock: NewScript(reentrantLockSource), unlock: NewScript(reentrantUnlockSource),
 		}
+		r.renewals = renewals(r.session, NewScript(batchReentrantSource))
 		if woken {
 			r.hub, r.message = newHub(conn, c), "0"
 		}
@@ -207,7 +206,7 @@ func (r *redisson) try(ctx context.Context, key, owner string, sole bool) (l loc
 	}
 	if reply == nil {
 		h := &hold{redisson: r, key: key, owner: owner, sole: sole}
-		h.Kept = r.keep.Keep(r.c, sent, h.renew)
+		h.Kept = r.keep.KeepWith(r.c, sent, r.renewals, r.company(key), holding{key, owner})
 		return h, 0, nil
 	}
 	ms, ok := reply.(int64)
@@ -276,12 +275,4 @@ func (h *hold) Release(ctx context.Context) error {
 		return lock.ErrLost
 	}
 	return nil
-}
-
-func (h *hold) renew(ctx context.Context) error {
-	reply, err := h.eval(ctx, "renew", h.renewal, []string{h.key}, millis(h.c.TTL), h.owner)
-	if err == nil && !one(reply) {
-		return lock.ErrLost
-	}
-	return err
 }
