@@ -61,7 +61,7 @@ func BenchmarkLock(b *testing.B) {
 			}
 			run.Load.Ops = 0 // each has its own b.N, which is no difference here
 			run = related(bounds, run)
-			if run.Algo == results.Yardstick {
+			if results.IsYardstick(run.Algo) {
 				bounds = append(bounds, run)
 			}
 			report(b, &run)

@@ -36,7 +36,7 @@ func TestListJSON(t *testing.T) {
 		family, _, _ := strings.Cut(e.Algo, "-")
 		count[family+" "+*e.Client+" "+e.Needs.Kind]++
 	}
-	if count["local  "] != 2 || count["redis goredis redis"] < 10 || count["redis goredis redis"] != count["redis redigo redis"] {
+	if count["local  "] != 3 || count["redis goredis redis"] < 10 || count["redis goredis redis"] != count["redis redigo redis"] {
 		t.Errorf("families, clients and needs: %v", count)
 	}
 	if len(list) != len(impls.All()) {

@@ -42,7 +42,8 @@ type grid struct {
 
 	repeat    int
 	seed      uint64
-	yardstick bool // measure results.Yardstick beside every load
+	writers   bool // Config.WriterPreference
+	yardstick bool // measure results.YardstickOf beside every load
 }
 
 const defaultWindow = time.Second
@@ -86,7 +87,7 @@ func (g grid) plan(all []lock.Variant) (trials []harness.Trial, skipped int, err
 	bound, others := g.split(variants, all)
 	var first, rest []harness.Trial
 	for _, load := range serverless(loads) {
-		for _, v := range bound {
+		for _, v := range bound(load) {
 			first = append(first, harness.Trial{Variant: v, Load: load})
 		}
 	}
@@ -178,24 +179,25 @@ func (g grid) incapable(all []lock.Variant) (list []string) {
 	return list
 }
 
-// split takes the yardsticks out of the chosen variants; with g.yardstick they
-// are there even if nobody chose them.
-func (g grid) split(chosen, all []lock.Variant) (bound, others []lock.Variant) {
+// split takes the yardsticks out of the chosen variants. Bound tells which of
+// them go with a load: those that were chosen and, with g.yardstick, its own.
+func (g grid) split(chosen, all []lock.Variant) (bound func(results.Load) []lock.Variant, others []lock.Variant) {
+	picked := make(map[string]bool)
 	for _, v := range chosen {
-		if v.Algo == results.Yardstick {
-			bound = append(bound, v)
+		if results.IsYardstick(v.Algo) {
+			picked[v.Algo] = true
 		} else {
 			others = append(others, v)
 		}
 	}
-	if len(bound) == 0 && g.yardstick {
+	return func(l results.Load) (list []lock.Variant) {
 		for _, v := range all {
-			if v.Algo == results.Yardstick {
-				bound = append(bound, v)
+			if picked[v.Algo] && results.IsYardstick(v.Algo) || g.yardstick && v.Algo == results.YardstickOf(l) {
+				list = append(list, v)
 			}
 		}
-	}
-	return bound, others
+		return list
+	}, others
 }
 
 // loads lists every combination, the owners varying fastest.
@@ -224,7 +226,7 @@ func (g grid) loads() (list []results.Load, skipped int) {
 }
 
 func (g grid) configs() []lock.Config {
-	base := []lock.Config{{Renew: g.renew, Retry: lock.Retry{Max: g.retryMax}, Timeout: g.timeout, NodeTimeout: g.nodeTimeout, Conns: g.conns}}
+	base := []lock.Config{{Renew: g.renew, Retry: lock.Retry{Max: g.retryMax}, Timeout: g.timeout, NodeTimeout: g.nodeTimeout, Conns: g.conns, WriterPreference: g.writers}}
 	base = cross(base, g.ttls, func(c *lock.Config, v time.Duration) { c.TTL = v })
 	return cross(base, g.retries, func(c *lock.Config, v time.Duration) { c.Retry.Delay = v })
 }

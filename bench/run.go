@@ -316,7 +316,7 @@ func (j *job) measure(ctx context.Context, std stdio, b *bank, trials []harness.
 			p.end(t, "failed: "+withoutSecrets(err.Error()))
 			continue
 		}
-		if run.Algo == results.Yardstick {
+		if results.IsYardstick(run.Algo) {
 			bounds = append(bounds, run)
 		}
 		related := results.Relate(append(slices.Clip(bounds), run))

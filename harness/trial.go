@@ -91,6 +91,9 @@ func (t Trial) Name() string {
 	if c.Retry.Delay > 0 && c.Retry.Delay != zero.Retry.Delay {
 		add("retry", c.Retry.Delay.String())
 	}
+	if c.WriterPreference {
+		add("prefer", "writers")
+	}
 	for _, f := range t.Faults {
 		add("fault", f.String())
 	}

@@ -72,8 +72,8 @@ func TestAll(t *testing.T) {
 			t.Errorf("%s is missing", algo)
 		}
 	}
-	if got := len(impls.All()); got != 2+2*17+6+8 {
-		t.Errorf("%d variants, want 17 on each of 2 Redis clients, 6 on rueidis, 2 in memory and 8 peers", got)
+	if got := len(impls.All()); got != 3+2*19+6+8 {
+		t.Errorf("%d variants, want 19 on each of 2 Redis clients, 6 on rueidis, 3 in memory and 8 peers", got)
 	}
 }
 

@@ -177,7 +177,7 @@ func level(v *series, metric string, u unit, x axis) line {
 	a, b := q, q
 	a.x, b.x = x.min, x.max
 	l.points, l.strays, l.bare, l.faint = []point{a, b}, nil, true, 2
-	if v.algo == results.Yardstick {
+	if results.IsYardstick(v.algo) {
 		l.label += " = bound"
 		l.look.width = 2
 	}

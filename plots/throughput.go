@@ -83,7 +83,7 @@ func throughput(s *set) (*page, string, error) {
 	for i, part := range parts {
 		n := panel{title: titled(titles[i], y.title), x: ownersAxis(s.owners()), y: y, lines: curves(part, results.AcqRate, perSecond)}
 		for k := range n.lines {
-			if n.lines[k].name == results.Yardstick {
+			if results.IsYardstick(n.lines[k].name) {
 				n.lines[k].look.width = 2
 				n.lines[k].label += " = bound"
 				bounded = true

@@ -248,7 +248,7 @@ func Relate(runs []Run) []Run {
 	}
 	bound := make(map[place]float64)
 	for i := range runs {
-		if r := &runs[i]; r.Algo == Yardstick && r.Valid.OK {
+		if r := &runs[i]; r.Algo == YardstickOf(r.Load) && r.Valid.OK {
 			bound[at(r)] = r.Metrics[AcqRate]
 		}
 	}

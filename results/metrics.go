@@ -42,7 +42,7 @@ const (
 // tell a number, it is absent, never 0.
 const (
 	AcqRate      = "acq/s"              // grants in the measured window, 1/s
-	Efficiency   = "handoff-efficiency" // acq/s ÷ acq/s of Yardstick in the same block under the same load
+	Efficiency   = "handoff-efficiency" // acq/s ÷ acq/s of YardstickOf the load in the same block under the same load
 	Jain         = "jain"               // (Σx)²/(nΣx²) of grants per owner (Jain, Chiu, Hawe 1984)
 	JainW        = "jain-w"             // median of the same over windows of 4·n consecutive grants
 	Starved      = "starved"            // owners without a grant in the window

@@ -20,6 +20,20 @@ const Schema = 1
 // memory. Efficiencies are ratios to it and pictures draw it as the bound.
 const Yardstick = "local-mutex"
 
+// SharedYardstick is the yardstick of loads with readers.
+const SharedYardstick = "local-rw"
+
+// YardstickOf names the yardstick of runs under l.
+func YardstickOf(l Load) string {
+	if l.Shared > 0 {
+		return SharedYardstick
+	}
+	return Yardstick
+}
+
+// IsYardstick tells the algorithms that bound others.
+func IsYardstick(algo string) bool { return algo == Yardstick || algo == SharedYardstick }
+
 // Run is one measured trial: one variant under one load on fresh keys and
 // connections. It is the unit of replication.
 type Run struct {

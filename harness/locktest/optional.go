@@ -77,9 +77,11 @@ func shared(e *env) {
 		e.Broken("a writer got in beside a writer")
 	}
 	e.free(w)
-	if read(b, e.o.Patience) == nil {
+	last := read(b, e.o.Patience)
+	if last == nil {
 		e.Broken("a reader was kept waiting when the writer had left")
 	}
+	e.free(last)
 }
 
 // multi asks for several keys of which one is held.

@@ -1,5 +1,5 @@
-// Package local holds the yardsticks: a lock in the memory of one process,
-// which no distributed lock beats, and one that excludes nobody, which a safety
+// Package local holds the yardsticks: locks in the memory of one process, which
+// no distributed lock beats, and one that excludes nobody, which a safety
 // check has to catch.
 package local
 
@@ -11,6 +11,7 @@ import "github.com/lockbench/lockbench/impls/lock"
 func Variants() []lock.Variant {
 	return []lock.Variant{
 		mutex(newTable()),
+		rw(new(rooms)),
 		none(),
 	}
 }

@@ -303,7 +303,7 @@ func TestOver(t *testing.T) {
 
 // The negative control lets everybody in.
 func TestNone(t *testing.T) {
-	v := local.Variants()[1]
+	v := local.Variants()[2]
 	if v.Algo != "local-none" || !v.Unsafe.Has(lock.NoExclusion) {
 		t.Fatalf("%s declares %v", v.Algo, v.Unsafe)
 	}

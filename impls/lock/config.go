@@ -41,6 +41,9 @@ type Config struct {
 	// receive messages by. A run sets it to its owners, so that no wait for a
 	// connection hides in the wait for the lock.
 	Conns int `json:"conns"`
+	// WriterPreference lets no new reader in while a writer waits, in the variants
+	// that tell readers from writers and leave the choice.
+	WriterPreference bool `json:"writer_preference,omitempty"`
 
 	// Hook is called at the named steps of an algorithm and may stall there. An
 	// error from it stands for a process that died at that step: the variant

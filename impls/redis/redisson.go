@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -36,27 +37,66 @@ type redisson struct {
 	*session
 	uuid string
 	hub  *hub // nil lets waiters poll
-	// The scripts, and the message that an unlock publishes.
-	lock, unlock *Script
-	message      string
-	renewals     *lock.Batch
+	rule rule // of Acquire
+
+	once    sync.Once
+	closing chan struct{}
+
+	renewals *lock.Batch    // of the rules without a renewal of their own
+	mu       sync.Mutex     // guards the closing of closing against Adds to waiting
+	waiting  sync.WaitGroup // the waits of which the server knows
 }
 
-// redissonOpener returns the Open of a variant whose waiters are woken, or poll.
-func redissonOpener(dial Dial, woken bool) func(context.Context, lock.Deployment, lock.Config) (lock.Locker, error) {
+// A rule is one kind of Redisson's locks. Every script has the KEYS of keys and
+// the ARGV TTL in ms, owner, and what is said below.
+type rule struct {
+	// lock returns nil if the owner has one more hold, else the time in ms after
+	// which it is worth trying again, less than 0 if that is not known. ARGV[3] is
+	// "1" if the owner waits should it be refused, ARGV[4] is option.
+	lock *Script
+	// unlock takes one hold back: nil if the owner has none, 0 if it has more, 1 if
+	// it has no more. ARGV[3] is message.
+	unlock *Script
+	// renewal returns 1 if the owner has a hold, whose lease now lasts for the TTL;
+	// nil if the client's batch renews it.
+	renewal *Script
+	// leave forgets an owner that waits no longer; nil if nothing knows of waiters.
+	// ARGV[3] is empty, ARGV[4] is option.
+	leave *Script
+
+	message, option string
+	keys            func(key string) []string
+	// channel is where a waiter is told to try again.
+	channel func(key, owner string) string
+}
+
+// reentrantRule is that of RLock, with message for the waiters.
+func reentrantRule(message string) rule {
+	return rule{
+		lock: NewScript(reentrantLockSource), unlock: NewScript(reentrantUnlockSource),
+		message: message,
+		keys:    func(key string) []string { return []string{key, channelOf(key)} },
+		channel: func(key, _ string) string { return channelOf(key) },
+	}
+}
+
+// redissonOpener returns the Open of a variant whose waiters are woken, or poll,
+// and whose rule follows from the configuration. Complete, if not nil, makes the
+// Locker out of the common part.
+func redissonOpener(dial Dial, woken bool, of func(lock.Config) rule, complete func(*redisson) lock.Locker) func(context.Context, lock.Deployment, lock.Config) (lock.Locker, error) {
 	return func(ctx context.Context, d lock.Deployment, c lock.Config) (lock.Locker, error) {
 		c = c.Filled()
 		conn, err := connect(ctx, dial, d, c)
 		if err != nil {
 			return nil, err
 		}
-		r := &redisson{
-			session: &session{conn: conn, c: c}, uuid: uuid(),
-			lock: NewScript(reentrantLockSource), unlock: NewScript(reentrantUnlockSource),
-		}
+		r := &redisson{session: &session{conn: conn, c: c}, uuid: uuid(), rule: of(c), closing: make(chan struct{})}
 		r.renewals = renewals(r.session, NewScript(batchReentrantSource))
 		if woken {
-			r.hub, r.message = newHub(conn, c), "0"
+			r.hub = newHub(conn, c)
+		}
+		if complete != nil {
+			return complete(r), nil
 		}
 		return r, nil
 	}
@@ -87,39 +127,60 @@ func foreign(owner string) bool {
 
 // channelOf is where Redisson publishes the unlock of key: with braces, so that
 // a cluster finds both in one slot, unless key has some already.
-func channelOf(key string) string {
+func channelOf(key string) string { return prefixed("redisson_lock__channel", key) }
+
+// prefixed is Redisson's name for what belongs to key.
+func prefixed(prefix, key string) string {
 	if strings.Contains(key, "{") {
-		return "redisson_lock__channel:" + key
+		return prefix + ":" + key
 	}
-	return "redisson_lock__channel:{" + key + "}"
+	return prefix + ":{" + key + "}"
 }
 
 func (r *redisson) Acquire(ctx context.Context, key string) (lock.Lease, error) {
-	return r.acquire(ctx, r.c, key, r.fresh(), true)
+	return r.acquire(ctx, r.c, r.rule, key, r.fresh(), true)
 }
 
 func (r *redisson) TryAcquire(ctx context.Context, key string) (lock.Lease, error) {
 	once := r.c
 	once.Retry.Limit = 1
-	return r.acquire(ctx, once, key, r.fresh(), true)
+	return r.acquire(ctx, once, r.rule, key, r.fresh(), true)
 }
 
 func (r *redisson) AcquireAs(ctx context.Context, key, owner string) (lock.Lease, error) {
 	if !foreign(owner) {
 		owner = r.uuid + ":" + owner
 	}
-	return r.acquire(ctx, r.c, key, owner, false)
+	return r.acquire(ctx, r.c, r.rule, key, owner, false)
 }
 
-func (r *redisson) Close() error {
-	r.keep.Close()
-	if r.hub == nil {
-		return r.conn.Close()
-	}
-	r.hub.close()
-	err := r.conn.Close()
-	r.hub.ringAll()
+// Close ends the waits, and lets those of which the server knows leave.
+func (r *redisson) Close() (err error) {
+	r.once.Do(func() {
+		r.mu.Lock()
+		close(r.closing)
+		r.mu.Unlock()
+		r.waiting.Wait() // no longer than a command or two may last
+		r.keep.Close()
+		if r.hub != nil {
+			r.hub.close()
+		}
+		err = r.conn.Close()
+	})
 	return err
+}
+
+// enter counts a wait that has to be ended before the connections are.
+func (r *redisson) enter() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	select {
+	case <-r.closing:
+		return false
+	default:
+	}
+	r.waiting.Add(1)
+	return true
 }
 
 func (r *redisson) fresh() string {
@@ -129,11 +190,22 @@ func (r *redisson) fresh() string {
 // acquire waits as Redisson's clients do: try, subscribe, try again, then sleep
 // until a message comes or the holder's lease ought to have ended. Sole says
 // that nobody else acts for owner.
-func (r *redisson) acquire(ctx context.Context, c lock.Config, key, owner string, sole bool) (lease lock.Lease, err error) {
+func (r *redisson) acquire(ctx context.Context, c lock.Config, rule rule, key, owner string, sole bool) (lease lock.Lease, err error) {
 	var s *seat
+	waits := c.Retry.Limit != 1
+	refused := false
+	if rule.leave != nil {
+		if !r.enter() {
+			return nil, errClosed
+		}
+		defer r.waiting.Done()
+	}
 	defer func() {
 		if s != nil {
 			r.hub.leave(s, err != nil)
+		}
+		if err != nil && refused && waits && !dead(err) {
+			err = r.depart(ctx, rule, key, owner, err)
 		}
 	}()
 	var timer *time.Timer
@@ -142,8 +214,13 @@ func (r *redisson) acquire(ctx context.Context, c lock.Config, key, owner string
 		if ctx.Err() != nil {
 			return nil, fmt.Errorf("redis: wait ended after %d attempts: %w", n, lock.Ended(ctx))
 		}
+		select {
+		case <-r.closing:
+			return nil, errClosed
+		default:
+		}
 		c.Count.Attempt()
-		l, left, err := r.try(uncut, key, owner, sole)
+		l, left, err := r.try(uncut, rule, key, owner, sole, waits)
 		switch {
 		case err != nil:
 			return nil, err
@@ -154,11 +231,12 @@ func (r *redisson) acquire(ctx context.Context, c lock.Config, key, owner string
 		case c.Retry.Limit > 0 && n+1 >= c.Retry.Limit:
 			return nil, fmt.Errorf("%w (after %d attempts)", lock.ErrHeld, n+1)
 		}
+		refused = true
 		var bell chan struct{}
 		nap := min(left, c.TTL)
 		if r.hub != nil {
 			if s == nil {
-				if s, err = r.hub.join(ctx, channelOf(key)); err != nil {
+				if s, err = r.hub.join(ctx, rule.channel(key, owner)); err != nil {
 					return nil, fmt.Errorf("redis: subscribe: %w", err)
 				}
 				continue
@@ -167,6 +245,9 @@ func (r *redisson) acquire(ctx context.Context, c lock.Config, key, owner string
 			if r.hub.lost.Load() {
 				nap = min(nap, c.Timeout/4)
 			}
+		}
+		if rule.leave != nil {
+			nap = min(nap, c.TTL/3) // so that the server does not forget who waits
 		}
 		if r.hub == nil || c.Retry.Limit > 0 { // a limit is one of time, too
 			nap = min(nap, c.Retry.Next(n))
@@ -179,10 +260,25 @@ func (r *redisson) acquire(ctx context.Context, c lock.Config, key, owner string
 		}
 		select {
 		case <-ctx.Done():
+		case <-r.closing:
 		case <-bell:
 		case <-timer.C:
 		}
 	}
+}
+
+// depart lets the server forget a waiter, if it knows of waiters, and returns the
+// error that ended the wait.
+func (r *redisson) depart(ctx context.Context, rule rule, key, owner string, err error) error {
+	if rule.leave == nil {
+		return err
+	}
+	ctx, cancel := r.bounded(ctx)
+	defer cancel()
+	// A waiter that cannot be taken out is passed over once its time is up, so
+	// that the error of the wait says enough.
+	_, _ = r.eval(ctx, "leave", rule.leave, rule.keys(key), millis(r.c.TTL), owner, "", rule.option)
+	return err
 }
 
 // late gives back a grant that came after the caller had stopped waiting.
@@ -198,15 +294,22 @@ func (r *redisson) late(ctx context.Context, l lock.Lease) error {
 
 // try makes one attempt. If another owner holds key, left is positive: what
 // remains of its lease, or Config.TTL if that has no end.
-func (r *redisson) try(ctx context.Context, key, owner string, sole bool) (l lock.Lease, left time.Duration, err error) {
-	sent := time.Now()
-	reply, err := r.eval(ctx, "acquire", r.lock, []string{key}, millis(r.c.TTL), owner)
+func (r *redisson) try(ctx context.Context, rule rule, key, owner string, sole, waits bool) (l lock.Lease, left time.Duration, err error) {
+	sent, word := time.Now(), "0"
+	if waits {
+		word = "1"
+	}
+	reply, err := r.eval(ctx, "acquire", rule.lock, rule.keys(key), millis(r.c.TTL), owner, word, rule.option)
 	if err != nil {
-		return nil, 0, r.undo(ctx, key, owner, sole, err)
+		return nil, 0, r.undo(ctx, rule, key, owner, sole, err)
 	}
 	if reply == nil {
-		h := &hold{redisson: r, key: key, owner: owner, sole: sole}
-		h.Kept = r.keep.KeepWith(r.c, sent, r.renewals, r.company(key), holding{key, owner})
+		h := &hold{redisson: r, rule: rule, key: key, owner: owner, sole: sole}
+		if rule.renewal == nil {
+			h.Kept = r.keep.KeepWith(r.c, sent, r.renewals, r.company(key), holding{key, owner})
+		} else {
+			h.Kept = r.keep.Keep(r.c, sent, h.renew)
+		}
 		return h, 0, nil
 	}
 	ms, ok := reply.(int64)
@@ -219,13 +322,17 @@ func (r *redisson) try(ctx context.Context, key, owner string, sole bool) (l loc
 // undo tidies up after an attempt whose answer was lost. Of an owner that may
 // hold the key already it cannot: which hold it took back would be anybody's
 // guess, so such a hold stays until the key's lease ends.
-func (r *redisson) undo(ctx context.Context, key, owner string, sole bool, err error) error {
-	if !lostAnswer(err) || !sole {
+func (r *redisson) undo(ctx context.Context, rule rule, key, owner string, sole bool, err error) error {
+	if !lostAnswer(err) {
+		return err
+	}
+	if !sole {
 		return doubt(err)
 	}
 	ctx, cancel := r.bounded(ctx)
 	defer cancel()
-	reply, failed := r.free(ctx, "undo", key, owner)
+	reply, failed := r.free(ctx, "undo", rule, key, owner)
+	err = r.depart(ctx, rule, key, owner, err)
 	if failed == nil && one(reply) {
 		return err
 	}
@@ -233,14 +340,15 @@ func (r *redisson) undo(ctx context.Context, key, owner string, sole bool, err e
 }
 
 // free takes one hold of owner back. The reply is nil if it had none, 0 if it
-// has more, and 1 if the key is free now.
-func (r *redisson) free(ctx context.Context, name, key, owner string) (any, error) {
-	return r.eval(ctx, name, r.unlock, []string{key, channelOf(key)}, r.message, millis(r.c.TTL), owner)
+// has more, and 1 if it has no more.
+func (r *redisson) free(ctx context.Context, name string, rule rule, key, owner string) (any, error) {
+	return r.eval(ctx, name, rule.unlock, rule.keys(key), millis(r.c.TTL), owner, rule.message, rule.option)
 }
 
 // hold is one grant; an owner may have several of a key.
 type hold struct {
 	*redisson
+	rule       rule
 	key, owner string
 	sole       bool
 	state      atomic.Int32 // of the release: unsent, sent or done
@@ -261,7 +369,7 @@ func (h *hold) Release(ctx context.Context) error {
 			return fmt.Errorf("%w: redis: an unlock of %q is without an answer; another might end an outer hold", lock.ErrUncertain, h.key)
 		}
 	}
-	reply, err := h.free(ctx, "release", h.key, h.owner)
+	reply, err := h.free(ctx, "release", h.rule, h.key, h.owner)
 	switch {
 	case err == nil:
 		h.state.Store(done)
@@ -275,4 +383,12 @@ func (h *hold) Release(ctx context.Context) error {
 		return lock.ErrLost
 	}
 	return nil
+}
+
+func (h *hold) renew(ctx context.Context) error {
+	reply, err := h.eval(ctx, "renew", h.rule.renewal, h.rule.keys(h.key), millis(h.c.TTL), h.owner)
+	if err == nil && !one(reply) {
+		return lock.ErrLost
+	}
+	return err
 }

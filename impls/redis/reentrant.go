@@ -30,7 +30,7 @@ func reentrant(client string, dial Dial) lock.Variant {
 		Caps:   lock.Try | lock.Reentrant | lock.Notify | lock.Renew,
 		Needs:  lock.Needs{Kind: "redis"},
 		Unsafe: lock.Pause | lock.ServerClock | lock.Failover | lock.Restart,
-		Open:   redissonOpener(dial, true),
+		Open:   redissonOpener(dial, true, func(lock.Config) rule { return reentrantRule("0") }, nil),
 	}
 }
 

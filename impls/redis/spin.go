@@ -23,6 +23,6 @@ func spin(client string, dial Dial) lock.Variant {
 		Caps:   lock.Try | lock.Reentrant | lock.Renew,
 		Needs:  lock.Needs{Kind: "redis"},
 		Unsafe: lock.Pause | lock.ServerClock | lock.Failover | lock.Restart,
-		Open:   redissonOpener(dial, false),
+		Open:   redissonOpener(dial, false, func(lock.Config) rule { return reentrantRule("") }, nil),
 	}
 }

@@ -24,6 +24,8 @@ func Variants(client string, dial Dial) []lock.Variant {
 		handoff(client, dial),
 		reentrant(client, dial),
 		spin(client, dial),
+		fair(client, dial),
+		rw(client, dial),
 	}
 }
 

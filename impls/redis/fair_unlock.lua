@@ -1,0 +1,12 @@
+-- ARGV[1] the TTL in ms, ARGV[2] the owner. Returns nil if the owner has no hold, 0
+-- if it has more, 1 if the lock is free; then the first in the queue is told.
+if redis.call('hexists', KEYS[1], ARGV[2]) == 0 then
+  return nil
+end
+if redis.call('hincrby', KEYS[1], ARGV[2], -1) > 0 then
+  redis.call('pexpire', KEYS[1], ARGV[1])
+  return 0
+end
+redis.call('del', KEYS[1])
+tell((first(now())))
+return 1

@@ -1,0 +1,6 @@
+-- ARGV[2] a writer that waits no longer; the readers that let it go first are told.
+redis.call('zrem', KEYS[3], ARGV[2])
+if redis.call('zcard', KEYS[3]) == 0 then
+  redis.call('publish', KEYS[2], '1')
+end
+return 1

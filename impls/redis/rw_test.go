@@ -1,0 +1,211 @@
+package redis_test
+
+import (
+	"context"
+	"errors"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/lockbench/lockbench/impls/lock"
+)
+
+const rwChannel = "redisson_rwlock:{k}"
+
+func shared(t *testing.T, l lock.Locker) lock.Lease {
+	t.Helper()
+	lease, err := l.(lock.Sharer).AcquireShared(t.Context(), "k")
+	if err != nil {
+		t.Fatalf("AcquireShared: %v", err)
+	}
+	return lease
+}
+
+func sharedLater(ctx context.Context, l lock.Locker) <-chan result {
+	done := make(chan result, 1)
+	go func() {
+		lease, err := l.(lock.Sharer).AcquireShared(ctx, "k")
+		done <- result{lease, err}
+	}()
+	return done
+}
+
+// readersOf are the owners that read "k".
+func (s *server) readersOf(t *testing.T) (list []string) {
+	t.Helper()
+	for field := range s.hash(t, "k") {
+		if field != "mode" && !strings.HasSuffix(field, ":write") {
+			list = append(list, field)
+		}
+	}
+	return list
+}
+
+// The hash, the timeouts of the readers, and the messages of the last unlock.
+func TestRWTrace(t *testing.T) {
+	eachReal(t, func(t *testing.T, s *server) {
+		l := openVariant(t, s.variant(t, "redis-rw"), s.at, lock.Config{TTL: time.Minute})
+		sub, in := s.subscribe(t, lock.Config{})
+		if err := sub.Add(t.Context(), rwChannel); err != nil {
+			t.Fatal(err)
+		}
+
+		first := shared(t, l)
+		owners := s.readersOf(t)
+		if got := s.hash(t, "k"); len(owners) != 1 || len(got) != 2 || got["mode"] != "read" || got[owners[0]] != "1" {
+			t.Fatalf("one reader: HGETALL is %q", got)
+		}
+		timeout := "{k}:" + owners[0] + ":rwlock_timeout:1"
+		for _, key := range []string{"k", timeout} {
+			if ttl := s.do(t, "PTTL", key).(int64); ttl <= 50_000 || ttl > 60_000 {
+				t.Errorf("PTTL of %s is %d", key, ttl)
+			}
+		}
+		if got := s.do(t, "GET", timeout); got != "1" {
+			t.Errorf("the timeout key holds %v", got)
+		}
+		second := shared(t, l)
+		if n := len(s.readersOf(t)); n != 2 {
+			t.Errorf("%d readers, want 2", n)
+		}
+		if r := wait(t, "a writer's try", try(t, l, "k")); !errors.Is(r.err, lock.ErrHeld) {
+			t.Errorf("a writer beside readers: %v", r.err)
+		}
+		release(t, first)
+		if s.do(t, "EXISTS", timeout) != int64(0) || len(in.messages) > 0 {
+			t.Error("the first reader's timeout is left, or its unlock was told")
+		}
+		release(t, second)
+		if got := wait(t, "the last reader's message", in.messages); got != rwChannel+" 0" {
+			t.Errorf("published %q", got)
+		}
+		if err := second.Release(t.Context()); !errors.Is(err, lock.ErrLost) {
+			t.Errorf("second Release: %v", err)
+		}
+
+		outer, inner := as(t, l, "k", "7"), as(t, l, "k", "7")
+		var field string
+		for f := range s.hash(t, "k") {
+			if f != "mode" {
+				field = f
+			}
+		}
+		if got := s.hash(t, "k"); !strings.HasSuffix(field, ":7:write") || !reflect.DeepEqual(got, map[string]string{"mode": "write", field: "2"}) {
+			t.Errorf("a writer: HGETALL is %q", got)
+		}
+		release(t, inner)
+		release(t, outer)
+		if got := wait(t, "the writer's message", in.messages); got != rwChannel+" 1" {
+			t.Errorf("published %q", got)
+		}
+		if n := s.do(t, "DBSIZE"); n != int64(0) {
+			t.Errorf("%v keys are left", n)
+		}
+	})
+}
+
+// The lock lasts as long as the longest hold that is left, a foreign one too.
+func TestRWForeignReader(t *testing.T) {
+	eachReal(t, func(t *testing.T, s *server) {
+		l := openVariant(t, s.variant(t, "redis-rw"), s.at, lock.Config{TTL: time.Hour})
+		ours := shared(t, l)
+		s.do(t, "HSET", "k", another, "2")
+		s.do(t, "SET", "{k}:"+another+":rwlock_timeout:1", "1", "PX", 60_000)
+		s.do(t, "SET", "{k}:"+another+":rwlock_timeout:2", "1", "PX", 30_000)
+		release(t, ours)
+		if ttl := s.do(t, "PTTL", "k").(int64); ttl <= 50_000 || ttl > 60_000 {
+			t.Errorf("PTTL is %d, want that of the foreign reader", ttl)
+		}
+		// Its client dies: its timeouts end, and with the next unlock so does it.
+		again := shared(t, l)
+		s.do(t, "DEL", "{k}:"+another+":rwlock_timeout:1", "{k}:"+another+":rwlock_timeout:2")
+		release(t, again)
+		release(t, mustTry(t, l, "k"))
+	})
+}
+
+// A writer that has become a reader lets readers in, not writers.
+func TestRWDowngrade(t *testing.T) {
+	eachReal(t, func(t *testing.T, s *server) {
+		l := openVariant(t, s.variant(t, "redis-rw"), s.at, lock.Config{TTL: time.Hour})
+		write := as(t, l, "k", another)
+		s.do(t, "HSET", "k", another, "1") // as its own client's read lock would
+		s.do(t, "SET", "{k}:"+another+":rwlock_timeout:1", "1", "PX", 60_000)
+		reader := sharedLater(t.Context(), l)
+		until(t, "a subscription", func() bool {
+			n, _ := s.do(t, "PUBSUB", "NUMSUB", rwChannel).([]any)
+			return len(n) == 2 && n[1] == int64(1)
+		})
+		release(t, write)
+		r := wait(t, "a reader beside the former writer", reader)
+		if r.err != nil {
+			t.Fatal(r.err)
+		}
+		if got := s.hash(t, "k"); got["mode"] != "read" || len(got) != 3 {
+			t.Errorf("HGETALL is %q", got)
+		}
+		if r := wait(t, "a writer's try", try(t, l, "k")); !errors.Is(r.err, lock.ErrHeld) {
+			t.Errorf("a writer beside readers: %v", r.err)
+		}
+		release(t, r.lease)
+	})
+}
+
+// With preference no reader passes a waiting writer; without it, all do.
+func TestRWPreference(t *testing.T) {
+	eachReal(t, func(t *testing.T, s *server) {
+		for _, preferred := range []bool{false, true} {
+			l := openVariant(t, s.variant(t, "redis-rw"), s.at, lock.Config{TTL: time.Hour, WriterPreference: preferred})
+			held := shared(t, l)
+			ctx, cancel := context.WithCancel(t.Context())
+			writer := waitFor(ctx, l)
+			until(t, "a subscription", func() bool {
+				n, _ := s.do(t, "PUBSUB", "NUMSUB", rwChannel).([]any)
+				return len(n) == 2 && n[1] == int64(1)
+			})
+			if !preferred {
+				release(t, shared(t, l))
+				cancel()
+				if r := wait(t, "the writer", writer); r.err == nil {
+					t.Error("the writer got in beside a reader")
+				}
+				release(t, held)
+				continue
+			}
+			until(t, "the writer's word", func() bool { return s.do(t, "ZCARD", "{k}:writers") == int64(1) })
+			reader := sharedLater(t.Context(), l)
+			select {
+			case <-reader:
+				t.Fatal("a reader passed the waiting writer")
+			case <-time.After(100 * time.Millisecond):
+			}
+			release(t, held)
+			r := wait(t, "the writer", writer)
+			if r.err != nil {
+				t.Fatal(r.err)
+			}
+			release(t, r.lease)
+			if r = wait(t, "the reader behind it", reader); r.err != nil {
+				t.Fatal(r.err)
+			}
+			// A writer that gives up lets the readers pass.
+			writer = waitFor(ctx, l)
+			until(t, "the writer's word", func() bool { return s.do(t, "ZCARD", "{k}:writers") == int64(1) })
+			reader = sharedLater(t.Context(), l)
+			cancel()
+			if r := wait(t, "the writer that gives up", writer); r.err == nil {
+				t.Error("it was granted")
+			}
+			other := wait(t, "the reader", reader)
+			if other.err != nil {
+				t.Fatal(other.err)
+			}
+			release(t, other.lease)
+			release(t, r.lease)
+			if n := s.do(t, "DBSIZE"); n != int64(0) {
+				t.Errorf("%v keys are left", n)
+			}
+		}
+	})
+}
