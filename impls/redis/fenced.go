@@ -18,7 +18,7 @@ var fencedSource string
 //
 //	state    key → owner token, with PX ttl; {key}:fence (a{tag}z/fence for a{tag}z) →
 //	         number of grants, without end
-//	cost     acquire 1 script, polling while held; release 1 script; 1 script each ttl/3 of hold
+//	cost     acquire 1 script, polling while held; release 1 script; each ttl/3 of hold 1 script for up to 100 leases of a client
 //	safe     as redis-watchdog; with a resource that refuses older numbers also when a
 //	         holder outlives its lease, as long as the server keeps its data
 //	breaks   fail-over or restart may repeat numbers; without such a resource as redis-watchdog

@@ -20,10 +20,14 @@ var comparePexpireSource string
 type owned struct {
 	*session
 	del, pexpire *Script
+	renewals     *lock.Batch
 }
 
 func newOwned(s *session) owned {
-	return owned{session: s, del: NewScript(compareDelSource), pexpire: NewScript(comparePexpireSource)}
+	return owned{
+		session: s, del: NewScript(compareDelSource), pexpire: NewScript(comparePexpireSource),
+		renewals: renewals(s, NewScript(batchPexpireSource)),
+	}
 }
 
 // set takes key for owner with SET NX PX, and reports whether it did. Its
@@ -79,9 +83,7 @@ type renewed struct {
 
 // keepAlive starts to renew what was granted by a request sent at sent.
 func (o owned) keepAlive(key, owner string, sent time.Time) renewed {
-	kept := o.keep.Keep(o.c, sent, func(ctx context.Context) error {
-		return o.renew(ctx, key, owner, o.c.TTL)
-	})
+	kept := o.keep.KeepWith(o.c, sent, o.renewals, o.company(key), holding{key, owner})
 	return renewed{owned: o, key: key, owner: owner, Kept: kept}
 }
 

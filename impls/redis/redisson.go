@@ -21,9 +21,6 @@ var reentrantLockSource string
 //go:embed reentrant_unlock.lua
 var reentrantUnlockSource string
 
-//go:embed reentrant_renew.lua
-var reentrantRenewSource string
-
 // redisson is the Locker of the locks that share their keys with Redisson's
 // RLock. Owners are called uuid:name on the wire, where uuid is the client's.
 //
@@ -44,8 +41,10 @@ type redisson struct {
 
 	once    sync.Once
 	closing chan struct{}
-	mu      sync.Mutex     // guards the closing of closing against Adds to waiting
-	waiting sync.WaitGroup // the waits of which the server knows
+
+	renewals *lock.Batch    // of the rules without a renewal of their own
+	mu       sync.Mutex     // guards the closing of closing against Adds to waiting
+	waiting  sync.WaitGroup // the waits of which the server knows
 }
 
 // A rule is one kind of Redisson's locks. Every script has the KEYS of keys and
@@ -58,7 +57,8 @@ type rule struct {
 	// unlock takes one hold back: nil if the owner has none, 0 if it has more, 1 if
 	// it has no more. ARGV[3] is message.
 	unlock *Script
-	// renewal returns 1 if the owner has a hold, whose lease now lasts for the TTL.
+	// renewal returns 1 if the owner has a hold, whose lease now lasts for the TTL;
+	// nil if the client's batch renews it.
 	renewal *Script
 	// leave forgets an owner that waits no longer; nil if nothing knows of waiters.
 	// ARGV[3] is empty, ARGV[4] is option.
@@ -73,7 +73,7 @@ type rule struct {
 // reentrantRule is that of RLock, with message for the waiters.
 func reentrantRule(message string) rule {
 	return rule{
-		lock: NewScript(reentrantLockSource), unlock: NewScript(reentrantUnlockSource), renewal: NewScript(reentrantRenewSource),
+		lock: NewScript(reentrantLockSource), unlock: NewScript(reentrantUnlockSource),
 		message: message,
 		keys:    func(key string) []string { return []string{key, channelOf(key)} },
 		channel: func(key, _ string) string { return channelOf(key) },
@@ -91,6 +91,7 @@ func redissonOpener(dial Dial, woken bool, of func(lock.Config) rule, complete f
 			return nil, err
 		}
 		r := &redisson{session: &session{conn: conn, c: c}, uuid: uuid(), rule: of(c), closing: make(chan struct{})}
+		r.renewals = renewals(r.session, NewScript(batchReentrantSource))
 		if woken {
 			r.hub = newHub(conn, c)
 		}
@@ -304,7 +305,11 @@ func (r *redisson) try(ctx context.Context, rule rule, key, owner string, sole, 
 	}
 	if reply == nil {
 		h := &hold{redisson: r, rule: rule, key: key, owner: owner, sole: sole}
-		h.Kept = r.keep.Keep(r.c, sent, h.renew)
+		if rule.renewal == nil {
+			h.Kept = r.keep.KeepWith(r.c, sent, r.renewals, r.company(key), holding{key, owner})
+		} else {
+			h.Kept = r.keep.Keep(r.c, sent, h.renew)
+		}
 		return h, 0, nil
 	}
 	ms, ok := reply.(int64)

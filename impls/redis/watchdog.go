@@ -10,7 +10,7 @@ import (
 // watchdog is token with a lease that is renewed while it is held.
 //
 //	state    key → owner token, with PX ttl
-//	cost     acquire 1 round trip, polling while held; release 1 script; 1 script each ttl/3 of hold
+//	cost     acquire 1 round trip, polling while held; release 1 script; each ttl/3 of hold 1 script for up to 100 leases of a client
 //	safe     while the process runs, reaches the server, and the server keeps its data and clock
 //	breaks   a paused process renews nothing; fail-over before replication; clock jump;
 //	         a hung worker in a live process keeps the key for ever

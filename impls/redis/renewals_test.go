@@ -1,0 +1,90 @@
+package redis_test
+
+import (
+	"errors"
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/lockbench/lockbench/impls/lock"
+	"github.com/lockbench/lockbench/impls/redis"
+)
+
+// A client that holds a thousand leases renews them by the hundred, and loses
+// one of them alone.
+func TestRenewsTogether(t *testing.T) {
+	eachReal(t, func(t *testing.T, s *server) {
+		for _, algo := range []string{"redis-watchdog", "redis-reentrant"} {
+			const leases = 1000
+			var mu sync.Mutex
+			commands, keys, renewed := 0, 0, map[string]int{}
+			w := &wire{before: func(args []any) error {
+				mu.Lock()
+				defer mu.Unlock()
+				if args[0] == "EVALSHA" {
+					n := args[2].(int)
+					commands, keys = commands+1, keys+n
+					for _, key := range args[3 : 3+n] {
+						renewed[key.(string)]++
+					}
+					if n > lock.DefaultBatch {
+						t.Errorf("%s: %d keys in one command", algo, n)
+					}
+				}
+				return nil
+			}}
+			name := func(i int) string { return fmt.Sprint(algo, i) }
+			l := openVariant(t, find(t, redis.Variants(s.name, w.dial(s.dial)), algo), s.at,
+				lock.Config{TTL: 10 * time.Minute, Renew: 500 * time.Millisecond})
+			var all []lock.Lease
+			for i := range leases {
+				all = append(all, mustTry(t, l, name(i)))
+			}
+			mu.Lock()
+			commands, keys, renewed = 0, 0, map[string]int{} // from here on all are renewals
+			mu.Unlock()
+			until(t, algo+": three renewals of each", func() bool {
+				mu.Lock()
+				defer mu.Unlock()
+				for i := range leases {
+					if renewed[name(i)] < 3 {
+						return false
+					}
+				}
+				return true
+			})
+			mu.Lock()
+			// However the grants lie in time, there are at most four rounds in an
+			// interval, and each has at most one command that is not full.
+			if keys < 50*commands {
+				t.Errorf("%s: %d commands renewed %d leases, want at least 50 by each", algo, commands, keys)
+			}
+			mu.Unlock()
+
+			// One is gone, one is of another type: the others go on.
+			s.do(t, "DEL", name(1), name(2))
+			s.do(t, "RPUSH", name(2), "x")
+			wait(t, "the loss of a deleted key", all[1].Lost())
+			wait(t, "the loss of a key that is a list", all[2].Lost())
+			mu.Lock()
+			base := renewed[name(3)]
+			mu.Unlock()
+			until(t, algo+": two more renewals of another", func() bool {
+				mu.Lock()
+				defer mu.Unlock()
+				return renewed[name(3)] >= base+2
+			})
+			s.do(t, "DEL", name(2))
+			for i, lease := range all {
+				err := lease.Release(t.Context())
+				if gone := i == 1 || i == 2; gone != errors.Is(err, lock.ErrLost) || !gone && err != nil {
+					t.Fatalf("%s: Release of lease %d: %v", algo, i, err)
+				}
+			}
+			if got := s.do(t, "DBSIZE"); got != int64(0) {
+				t.Errorf("%s: %v keys are left", algo, got)
+			}
+		}
+	})
+}
