@@ -83,7 +83,7 @@ type renewed struct {
 
 // keepAlive starts to renew what was granted by a request sent at sent.
 func (o owned) keepAlive(key, owner string, sent time.Time) renewed {
-	kept := o.keep.KeepWith(o.c, sent, o.renewals, o.company(key), holding{key, owner})
+	kept := o.keep.KeepWith(o.c, sent, o.renewals, o.company(key), renewee{key, owner})
 	return renewed{owned: o, key: key, owner: owner, Kept: kept}
 }
 

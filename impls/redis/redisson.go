@@ -58,6 +58,7 @@ type rule struct {
 	// it has no more. ARGV[3] is message.
 	unlock *Script
 	// renewal returns 1 if the owner has a hold, whose lease now lasts for the TTL;
+	// nil where the leases of all keys are renewed together.
 	// nil if the client's batch renews it.
 	renewal *Script
 	// leave forgets an owner that waits no longer; nil if nothing knows of waiters.
@@ -306,7 +307,7 @@ func (r *redisson) try(ctx context.Context, rule rule, key, owner string, sole, 
 	if reply == nil {
 		h := &hold{redisson: r, rule: rule, key: key, owner: owner, sole: sole}
 		if rule.renewal == nil {
-			h.Kept = r.keep.KeepWith(r.c, sent, r.renewals, r.company(key), holding{key, owner})
+			h.Kept = r.keep.KeepWith(r.c, sent, r.renewals, r.company(key), renewee{key, owner})
 		} else {
 			h.Kept = r.keep.Keep(r.c, sent, h.renew)
 		}

@@ -8,7 +8,7 @@ import "github.com/lockbench/lockbench/impls/lock"
 //	state    key → hash of uuid:owner → holds, with PX ttl
 //	channel  redisson_lock__channel:{key}, without the braces if key has some; an unlock publishes "0"
 //	cost     acquire 1 script; a waiter SUBSCRIBE, 1 script and 1 more for each message, UNSUBSCRIBE;
-//	         release 1 script; 1 script each ttl/3 of hold
+//	         release 1 script; each ttl/3 1 script for up to 100 leases that are held
 //	safe     while the process runs, reaches the server, and the server keeps its data and clock
 //	breaks   a paused process renews nothing; fail-over before replication; clock jump;
 //	         a hung worker in a live process keeps the key for ever

@@ -15,8 +15,8 @@ var batchPexpireSource string
 //go:embed batch_reentrant.lua
 var batchReentrantSource string
 
-// holding is one lease as the scripts of renewal know it.
-type holding struct{ key, owner string }
+// renewee is one lease as the scripts of renewal know it.
+type renewee struct{ key, owner string }
 
 // renewals returns the batch that renews leases of s by script, which takes the
 // keys, the TTL in ms and the owners, and returns 1 or 0 for each: whether the
@@ -26,7 +26,7 @@ func renewals(s *session, script *Script) *lock.Batch {
 		keys, args := make([]string, len(leases)), make([]any, 1, 1+len(leases))
 		args[0] = millis(s.c.TTL)
 		for i, l := range leases {
-			h := l.(holding)
+			h := l.(renewee)
 			keys[i], args = h.key, append(args, h.owner)
 		}
 		errs := make([]error, len(leases))

@@ -5,7 +5,7 @@ import "github.com/lockbench/lockbench/impls/lock"
 // spin is Redisson's RSpinLock: reentrant without messages, its waiters poll.
 //
 //	state    key → hash of uuid:owner → holds, with PX ttl
-//	cost     acquire 1 script, polling while held; release 1 script; 1 script each ttl/3 of hold
+//	cost     acquire 1 script, polling while held; release 1 script; each ttl/3 1 script for up to 100 leases that are held
 //	safe     as redis-reentrant
 //	breaks   as redis-reentrant; its unlock wakes no waiter of an RLock on the same key
 //	source   Redisson, RedissonSpinLock
