@@ -102,7 +102,7 @@ func (g *grid) flags(fs *flag.FlagSet) {
 	fs.Var(&list[time.Duration]{values: &g.rtts, parse: span}, "rtt", "`times` that a proxy adds to each round trip to the servers, such as 0,0.2ms,1ms; 0 is no proxy")
 
 	fs.Var(&list[float64]{values: &g.shared, parse: share}, "shared", "`shares` of the acquires that are readers', from 0 to 1")
-	fs.BoolVar(&g.writers, "writer-preference", g.writers, "let no new reader in while a writer waits, where the variant leaves the choice")
+	fs.Var(&choices{list[bool]{values: &g.writers, parse: yes}}, "writer-preference", "let no new reader in while a writer waits, where the variant leaves the choice; =false,true measures both")
 	fs.Var(&list[int]{values: &g.depths, parse: whole(0, harness.MaxDepth)}, "depth", "`numbers` of re-entries inside each hold")
 	fs.Var(&list[int]{values: &g.togethers, parse: whole(1, harness.MaxTogether)}, "together", "`numbers` of keys taken at once as one lock")
 	fs.BoolVar(&g.try, "try", g.try, "try to acquire once and count refusals instead of waiting")

@@ -24,8 +24,8 @@ type grid struct {
 	waits                 []time.Duration
 	rtts                  []time.Duration // Load.RTT, of the variants that have a server
 	ttls, retries         []time.Duration
-	unawaited             []bool
-	nodes                 []int // of the variants on several servers; none is what each needs
+	unawaited, writers    []bool // Config.Unawaited, WriterPreference
+	nodes                 []int  // of the variants on several servers; none is what each needs
 
 	try      bool // Load.Try
 	ownKeys  bool // Load.OwnKeys
@@ -44,7 +44,6 @@ type grid struct {
 
 	repeat    int
 	seed      uint64
-	writers   bool // Config.WriterPreference
 	yardstick bool // measure results.YardstickOf beside every load
 }
 
@@ -59,7 +58,7 @@ func defaultGrid() grid {
 		depths: []int{0}, togethers: []int{1}, shared: []float64{0},
 		holds: []results.Dist{{Kind: "fixed", Mean: time.Millisecond}}, thinks: []results.Dist{{Kind: "fixed"}},
 		rates: []float64{0}, waits: []time.Duration{0}, rtts: []time.Duration{0},
-		ttls: []time.Duration{lock.DefaultTTL}, retries: []time.Duration{lock.DefaultRetryDelay}, unawaited: []bool{false},
+		ttls: []time.Duration{lock.DefaultTTL}, retries: []time.Duration{lock.DefaultRetryDelay}, unawaited: []bool{false}, writers: []bool{false},
 		warmup: 200 * time.Millisecond,
 		repeat: 1, seed: 1, yardstick: true,
 	}
@@ -234,10 +233,11 @@ func (g grid) loads() (list []results.Load, skipped int) {
 }
 
 func (g grid) configs() []lock.Config {
-	base := []lock.Config{{Renew: g.renew, Retry: lock.Retry{Max: g.retryMax}, Timeout: g.timeout, NodeTimeout: g.nodeTimeout, Conns: g.conns, WriterPreference: g.writers, Cohort: g.cohort}}
+	base := []lock.Config{{Renew: g.renew, Retry: lock.Retry{Max: g.retryMax}, Timeout: g.timeout, NodeTimeout: g.nodeTimeout, Conns: g.conns, Cohort: g.cohort}}
 	base = cross(base, g.ttls, func(c *lock.Config, v time.Duration) { c.TTL = v })
 	base = cross(base, g.retries, func(c *lock.Config, v time.Duration) { c.Retry.Delay = v })
-	return cross(base, g.unawaited, func(c *lock.Config, v bool) { c.Unawaited = v })
+	base = cross(base, g.unawaited, func(c *lock.Config, v bool) { c.Unawaited = v })
+	return cross(base, g.writers, func(c *lock.Config, v bool) { c.WriterPreference = v })
 }
 
 // cross returns each of base with each of values put in.

@@ -8,6 +8,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strconv"
 	"strings"
 	"time"
 
@@ -64,12 +65,21 @@ func Run(ctx context.Context, plan []Fault, s *server.Server, begin time.Time) (
 }
 
 // Parse reads one fault: "pause@2s+300ms" pauses the servers 2 s after the
-// measured window began, for 300 ms.
+// measured window began, for 300 ms; with ":2" behind it, the first two of them.
 func Parse(text string) (Fault, error) {
 	kind, rest, ok := strings.Cut(text, "@")
 	at, lasts, ok2 := strings.Cut(rest, "+")
 	if !ok || !ok2 {
 		return nil, fmt.Errorf("%q is no fault: want pause@2s+300ms (kind, when, for how long)", text)
+	}
+	lasts, number, some := strings.Cut(lasts, ":")
+	servers := 0
+	if some {
+		n, err := strconv.Atoi(number)
+		if err != nil || n < 1 {
+			return nil, fmt.Errorf("%q is no fault: %q is no number of servers", text, number)
+		}
+		servers = n
 	}
 	due, err := time.ParseDuration(at)
 	if err != nil || due < 0 {
@@ -82,5 +92,5 @@ func Parse(text string) (Fault, error) {
 	if kind != "pause" {
 		return nil, fmt.Errorf("%q is no fault: there is no %q, only pause", text, kind)
 	}
-	return Pause{At: due, For: long}, nil
+	return Pause{At: due, For: long, Servers: servers}, nil
 }

@@ -197,10 +197,42 @@ func TestRun(t *testing.T) {
 	}
 }
 
+// Some of the servers stop, and the others go on.
+func TestPauseSome(t *testing.T) {
+	s := start(t, server.Binary)
+	list := clients(t, s)
+	ctx, cancel := context.WithCancel(t.Context())
+	got := make(chan strike, 1)
+	go func() {
+		k, err := Pause{For: time.Minute, Servers: 1}.Strike(ctx, s)
+		got <- strike{k, err}
+	}()
+	first := s.Processes()[0]
+	for end := time.Now().Add(30 * time.Second); !first.Stopped(); time.Sleep(time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatal("the first was never seen to be stopped")
+		}
+	}
+	if err := list[1].Ping(t.Context()).Err(); err != nil {
+		t.Errorf("the second: %v", err)
+	}
+	cancel()
+	if k := <-got; !errors.Is(k.err, context.Canceled) {
+		t.Errorf("cut short: %v", k.err)
+	}
+	if err := list[0].Ping(t.Context()).Err(); err != nil {
+		t.Errorf("the first after the pause: %v", err)
+	}
+	if _, err := (Pause{For: time.Second, Servers: 3}).Strike(t.Context(), s); err == nil {
+		t.Error("three of two servers were stopped")
+	}
+}
+
 func TestParse(t *testing.T) {
 	for text, want := range map[string]Fault{
 		"pause@2s+300ms": Pause{At: 2 * time.Second, For: 300 * time.Millisecond},
 		"pause@0s+1s":    Pause{For: time.Second},
+		"pause@0s+1s:2":  Pause{For: time.Second, Servers: 2},
 	} {
 		f, err := Parse(text)
 		if err != nil || f != want {
@@ -222,6 +254,8 @@ func TestParse(t *testing.T) {
 		"explode@1s+1s":   `there is no "explode", only pause`,
 		"pause@1s+1s+2s":  `"1s+2s" is no length of time`,
 		"pause@1s+300 ms": `"300 ms" is no length of time`,
+		"pause@1s+1s:":    `"" is no number of servers`,
+		"pause@1s+1s:0":   `"0" is no number of servers`,
 	} {
 		f, err := Parse(text)
 		if f != nil || err == nil || !strings.Contains(err.Error(), want) {

@@ -16,6 +16,8 @@ import (
 type Pause struct {
 	At  time.Duration // since the measured window began
 	For time.Duration // from the moment at which every process has stopped
+	// Servers is how many of the servers stop, the first ones; 0 is all.
+	Servers int
 }
 
 // Kind is "pause".
@@ -25,7 +27,13 @@ func (Pause) Kind() string { return "pause" }
 func (p Pause) Due() time.Duration { return p.At }
 
 // String is the form that Parse reads.
-func (p Pause) String() string { return fmt.Sprintf("pause@%s+%s", p.At, p.For) }
+func (p Pause) String() string {
+	text := fmt.Sprintf("pause@%s+%s", p.At, p.For)
+	if p.Servers > 0 {
+		text += fmt.Sprintf(":%d", p.Servers)
+	}
+	return text
+}
 
 // stopWithin bounds the wait for all threads to have stopped; 3 ms is usual.
 const stopWithin = 5 * time.Second
@@ -42,6 +50,12 @@ func (p Pause) Strike(ctx context.Context, s *server.Server) (struck Struck, err
 	}
 	if len(list) < len(s.Deployment.Nodes) {
 		return Struck{}, fmt.Errorf("only %d of %d servers are still running", len(list), len(s.Deployment.Nodes))
+	}
+	if p.Servers > len(list) {
+		return Struck{}, fmt.Errorf("there are %d servers, and %d should stop", len(list), p.Servers)
+	}
+	if p.Servers > 0 {
+		list = list[:p.Servers]
 	}
 	if err := ctx.Err(); err != nil {
 		return Struck{}, err
