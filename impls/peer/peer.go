@@ -30,7 +30,7 @@ import (
 
 // Variants lists the locks of other people that are measured beside ours.
 func Variants() []lock.Variant {
-	return []lock.Variant{
+	list := []lock.Variant{
 		redsyncVariant("peer-redsync", 1, false),
 		redsyncVariant("peer-redsync-tuned", 1, true),
 		redsyncVariant("peer-redsync-quorum", 5, false),
@@ -40,6 +40,15 @@ func Variants() []lock.Variant {
 		rueidislockVariant("peer-rueidislock", false),
 		rueidislockVariant("peer-rueidislock-tuned", true),
 	}
+	for i, v := range list {
+		list[i].Open = func(ctx context.Context, d lock.Deployment, c lock.Config) (lock.Locker, error) {
+			if c.Unawaited {
+				return nil, fmt.Errorf("peer: %s waits for its releases: it needs unawaited to be off", v.Algo)
+			}
+			return v.Open(ctx, d, c)
+		}
+	}
+	return list
 }
 
 // clients makes a go-redis client for each node of d, as our own locks use it.

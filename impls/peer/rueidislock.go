@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"sync/atomic"
+	"time"
 
 	"github.com/redis/rueidis"
 	"github.com/redis/rueidis/rueidislock"
@@ -115,9 +116,26 @@ type rueidislocker struct {
 	closed atomic.Bool
 }
 
+// rouse is how long a waiter of the library may sleep before it is made to ask
+// again. By itself it waits for the next message, and now and then there is none:
+// where waiters of one client share a key, some were seen to sleep for ever.
+const rouse = time.Second
+
+// errRoused ends an attempt that may have slept through its turn.
+var errRoused = errors.New("peer: asking again")
+
 // take calls one of the library's functions. The context that it is given is
 // that of the lease as well, so it must outlive the caller's.
 func (r *rueidislocker) take(ctx context.Context, call func(context.Context, string) (context.Context, context.CancelFunc, error), key string) (lock.Lease, error) {
+	for {
+		l, err := r.attempt(ctx, call, key)
+		if !errors.Is(err, errRoused) {
+			return l, err
+		}
+	}
+}
+
+func (r *rueidislocker) attempt(ctx context.Context, call func(context.Context, string) (context.Context, context.CancelFunc, error), key string) (lock.Lease, error) {
 	if ctx.Err() != nil {
 		return nil, fmt.Errorf("peer: wait ended: %w", lock.Ended(ctx))
 	}
@@ -127,10 +145,18 @@ func (r *rueidislocker) take(ctx context.Context, call func(context.Context, str
 	r.c.Count.Attempt()
 	life, end := context.WithCancel(context.WithoutCancel(ctx))
 	stop := context.AfterFunc(ctx, end)
+	var roused atomic.Bool
+	timer := time.AfterFunc(rouse, func() {
+		roused.Store(true)
+		end()
+	})
 	held, free, err := call(life, key)
+	timely := timer.Stop()
 	switch {
 	case err != nil && ctx.Err() != nil:
 		err = fmt.Errorf("peer: wait ended: %w", lock.Ended(ctx))
+	case err != nil && roused.Load():
+		err = errRoused
 	case errors.Is(err, rueidislock.ErrNotLocked):
 		err = lock.ErrHeld
 	case err != nil && !errors.Is(err, rueidislock.ErrLockerClosed):
@@ -140,6 +166,13 @@ func (r *rueidislocker) take(ctx context.Context, call func(context.Context, str
 		stop()
 		end()
 		return nil, err
+	}
+	if !timely && ctx.Err() == nil {
+		// It was granted and roused in one moment, which has ended the lease.
+		stop()
+		free()
+		end()
+		return nil, errRoused
 	}
 	l := &rueidislockLease{free: free, end: end, lost: make(chan struct{})}
 	context.AfterFunc(held, func() {
