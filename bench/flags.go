@@ -257,7 +257,7 @@ func (s *sources) flags(fs *flag.FlagSet) {
 	fs.Var(bounded[string]{&s.topology, func(text string) (string, error) {
 		_, err := server.ParseTopology(text)
 		return text, err
-	}}, "redis-topology", "how the redis servers that are started work together, `one` of single, cluster and sentinel (default single, or $LOCKBENCH_REDIS_TOPOLOGY)")
+	}}, "redis-topology", "`topology` of the redis servers that are started: single, cluster or sentinel (default single, or $LOCKBENCH_REDIS_TOPOLOGY)")
 	fs.StringVar(&s.image, "image", "", "container `image` (default $LOCKBENCH_REDIS_IMAGE, or one of this module's or redis:8)")
 }
 
