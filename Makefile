@@ -62,7 +62,6 @@ bench-redis: build ## measure the Redis locks beside their peers, and judge what
 	@mkdir -p $(dir $(REDIS_RUN)) && rm -f $(REDIS_RUN)
 	$(GO) test -run '^$$' -bench Waiters -benchtime 5x ./impls
 	bin/lockbench run -profile redis -out $(REDIS_RUN)
-	bin/lockbench plot -in $(REDIS_RUN) -out $(REDIS_GALLERY)
 	bin/lockbench claims -profile redis -in $(REDIS_RUN) -out $(REDIS_GALLERY)
 
 clean: ## remove what was built, not what was measured
