@@ -57,6 +57,11 @@ type Config struct {
 	// their keys end with their TTL. It may linger for a few milliseconds.
 	Unawaited bool `json:"unawaited,omitempty"`
 
+	// Group names the processes that share what a variant keeps beside its keys,
+	// such as which of several engines is the active one: see Variant.State. The
+	// text begins the names of that; "" is "lockbench:". A run has a group of its own.
+	Group string `json:"group,omitempty"`
+
 	// Cohort is how long the variants that pass a lease on inside a process do so
 	// before the other processes get their turn.
 	Cohort Cohort `json:"cohort,omitzero"`
@@ -133,6 +138,7 @@ func (c Config) Step(ctx context.Context, name string) error {
 // safe for concurrent use and do nothing on nil.
 type Counters struct {
 	cmds, attempts, wakeups, misses atomic.Int64
+	taken, pooled                   atomic.Int64 // connections out of a pool, and ns
 }
 
 // Cmd counts one command sent to a server.
@@ -162,6 +168,26 @@ func (c *Counters) Miss() {
 	if c != nil {
 		c.misses.Add(1)
 	}
+}
+
+// Pooled counts one connection taken out of the client's own pool, by a command or
+// for a session, and the time that it was waited for: of all who need one, whether
+// one was idle or not, so that a client without a pool differs from one whose pool
+// is large enough.
+func (c *Counters) Pooled(d time.Duration) {
+	if c != nil {
+		c.taken.Add(1)
+		c.pooled.Add(int64(d))
+	}
+}
+
+// PoolWait returns how often Pooled was called so far, 0 if the client has no pool
+// that it tells of, and the sum of the times.
+func (c *Counters) PoolWait() (taken int64, d time.Duration) {
+	if c == nil {
+		return 0, 0
+	}
+	return c.taken.Load(), time.Duration(c.pooled.Load())
 }
 
 // Misses returns what Miss has counted so far.

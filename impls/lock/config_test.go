@@ -80,8 +80,12 @@ func TestCounters(t *testing.T) {
 	none.Cmd()
 	none.Attempt()
 	none.Wakeup()
+	none.Pooled(time.Second)
 	if a, b, c := none.Read(); a != 0 || b != 0 || c != 0 {
 		t.Error("nil counts")
+	}
+	if n, d := none.PoolWait(); n != 0 || d != 0 {
+		t.Error("nil counts waits for a pool")
 	}
 	var some lock.Counters
 	var all sync.WaitGroup
@@ -93,9 +97,14 @@ func TestCounters(t *testing.T) {
 			some.Attempt()
 			some.Attempt()
 			some.Wakeup()
+			some.Pooled(2 * time.Millisecond)
+			some.Pooled(0)
 		})
 	}
 	all.Wait()
+	if n, d := some.PoolWait(); n != 20 || d != 20*time.Millisecond {
+		t.Errorf("counted %d connections, waited %v for them", n, d)
+	}
 	if a, b, c := some.Read(); a != 30 || b != 20 || c != 10 {
 		t.Errorf("counted %d, %d, %d", a, b, c)
 	}

@@ -93,7 +93,11 @@ type Owned interface {
 
 // Switcher is the Locker that can move to another engine (Caps: Switch).
 type Switcher interface {
-	// Switch makes the named engine the active one.
+	// Switch makes the named engine the active one; Variant.Engines has the names.
+	// Nobody is granted a key there while a lease of the engine before may last,
+	// and the holder of that learns through Lost that it has ended.
+	//
+	// Variants that cannot keep the second sentence declare Failover.
 	Switch(ctx context.Context, engine string) error
 }
 

@@ -12,25 +12,33 @@ import (
 // value is one server by itself.
 type Topology string
 
-// The topologies, each with the ending of the schemes that name it. Both take
-// several hosts, of which one that answers is enough to find the others:
+// The topologies. An address of each takes several hosts; where the scheme has an
+// ending, one that answers is enough to find the others:
 //
 //	redis+cluster://[USER:PASSWORD@]HOST:PORT,HOST:PORT,…
 //	redis+sentinel://[USER:PASSWORD@]HOST:PORT,HOST:PORT,…/NAME[/DB]
+//	zookeeper://HOST:PORT,HOST:PORT,…[/CHROOT]
+//	etcd://[USER:PASSWORD@]HOST:PORT,HOST:PORT,…
 const (
 	Single   Topology = ""
 	Cluster  Topology = "cluster"  // keys are spread over the servers by their hash
 	Sentinel Topology = "sentinel" // the hosts know which of several servers is the master of NAME
+	Ensemble Topology = "ensemble" // every server holds all keys, and a majority decides
 )
 
-// Topology is what the scheme of e says.
+// Topology is what the scheme of e says, or for the kinds of servers that form
+// ensembles whether there are several hosts.
 func (e Endpoint) Topology() Topology {
-	scheme, _, _ := strings.Cut(string(e), "://")
-	switch _, kind, _ := strings.Cut(scheme, "+"); kind {
-	case string(Cluster):
+	scheme, _, ok := strings.Cut(string(e), "://")
+	switch base, kind, _ := strings.Cut(scheme, "+"); {
+	case kind == string(Cluster):
 		return Cluster
-	case string(Sentinel):
+	case kind == string(Sentinel):
 		return Sentinel
+	case ok && (base == "zookeeper" || base == "etcd" || base == "etcds"):
+		if _, hosts, _ := cutHosts(string(e)); strings.Contains(hosts, ",") {
+			return Ensemble
+		}
 	}
 	return Single
 }

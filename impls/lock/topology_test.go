@@ -17,6 +17,9 @@ func TestSplit(t *testing.T) {
 		{"redis://:pw@a:1/2", Single, []Endpoint{"redis://:pw@a:1/2"}, ""},
 		{"redis+cluster://a:1", Cluster, []Endpoint{"redis://a:1"}, ""},
 		{"rediss+cluster://u:p%2Fw@a:1,b,[::1]:3", Cluster, []Endpoint{"rediss://u:p%2Fw@a:1", "rediss://u:p%2Fw@b", "rediss://u:p%2Fw@[::1]:3"}, ""},
+		{"zookeeper://a:1,b:2/lb", Ensemble, []Endpoint{"zookeeper://a:1", "zookeeper://b:2"}, "/lb"},
+		{"zookeeper://a:1/x,y", Single, []Endpoint{"zookeeper://a:1/x,y"}, ""},
+		{"etcd://u:p,w@a:1,b:2", Ensemble, []Endpoint{"etcd://u:p,w@a:1", "etcd://u:p,w@b:2"}, ""},
 		{"redis+sentinel://:pw@a:1,b:2/mymaster/3", Sentinel, []Endpoint{"redis://:pw@a:1", "redis://:pw@b:2"}, "/mymaster/3"},
 	} {
 		hosts, path, err := c.in.Split()
@@ -26,7 +29,7 @@ func TestSplit(t *testing.T) {
 	}
 	for _, in := range []Endpoint{
 		"redis+cluster://", "redis+cluster://a:1,", "redis+cluster://,a:1", "redis+cluster://u:canary@a:1,b:x",
-		"redis+cluster://:canary/x@a:1,b:2", "redis+cluster://a:1?password=canary", "redis+sentinel://a:1,b:2/m#canary",
+		"redis+cluster://:canary/x@a:1,b:2", "etcd://u:canary@a:1,b:x", "redis+cluster://a:1?password=canary", "redis+sentinel://a:1,b:2/m#canary",
 	} {
 		if hosts, _, err := in.Split(); err == nil || strings.Contains(err.Error(), "canary") {
 			t.Errorf("%q: %q, %v; want an error without the password", string(in), reveal(hosts), err)

@@ -23,6 +23,12 @@ type Variant struct {
 	Caps   Caps
 	Needs  Needs
 	Unsafe Hazards
+	// Frees says when others get the key of a holder that died, unless Unsafe has
+	// Crash: then nobody ever does.
+	Frees Frees
+	// Engines are the names of those between which a Switcher switches, in the order
+	// in which it falls back.
+	Engines []string
 	// Over lists the topologies that the variant runs on besides Single.
 	Over []Topology
 	// Exempt names the cases of the conformance suite that the variant cannot
@@ -32,10 +38,23 @@ type Variant struct {
 	// Keys lists every name that the variant may leave in the store for key,
 	// so that a run can remove what it made by name. Nil means just key.
 	Keys func(key string) []string
+	// State lists every name that the variant may leave in the store for all keys of
+	// a Config.Group together. Nil means none.
+	State func(group string) []string
 	// Open connects to d. It returns an error that names what could not be
 	// reached, never one that repeats a password.
 	Open func(ctx context.Context, d Deployment, c Config) (Locker, error)
 }
+
+// Frees is the event that frees the key of a holder that died.
+type Frees string
+
+// The events. The zero value is the end of the lease.
+const (
+	ByLease      Frees = ""           // its lease ends, which nobody renews
+	BySession    Frees = "session"    // the service has not heard of its client for the time-out of a session
+	ByConnection Frees = "connection" // the server notices that its connection is closed
+)
 
 // Name is algo/client, or algo alone where there is only one client.
 func (v Variant) Name() string {
@@ -126,7 +145,7 @@ const (
 	Pause                            // a holder that stalls past its lease goes on beside the next
 	ClientClock                      // clients whose clocks disagree let two in
 	ServerClock                      // a forward jump of the server's clock ends leases early
-	Failover                         // a replica is promoted before it knew of the grant
+	Failover                         // a replica is promoted, or another engine takes over, that does not know of the grant
 	Restart                          // the server comes back without its data
 	NoExclusion                      // nothing is excluded at all: the negative control
 )
