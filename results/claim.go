@@ -50,14 +50,11 @@ type Verdict struct {
 	Missing string // what runs the verdict would need; "" if it was reached
 }
 
-// Metrics that follow from others of the same run and are not stored.
+// A metric that follows from others of the same run and is not stored.
 const (
 	// Rotation is the time in ns after which a queue comes round to an owner
 	// again: owners × mean achieved hold + the median hand-off.
 	Rotation = "rotation-ns"
-	// Overlap is the mean number of readers inside together ÷ the number of
-	// owners that read, Shared × Owners.
-	Overlap = "reader-overlap"
 )
 
 // Derived is the metric of r named name, stored or computed.
@@ -70,13 +67,6 @@ func (r *Run) Derived(name string) (float64, bool) {
 			return 0, false
 		}
 		return float64(r.Load.Filled().Owners)*float64(hold.Sum)/float64(hold.Count) + handoff, true
-	case Overlap:
-		inside, ok := r.Metrics[Readers]
-		readers := r.Load.Shared * float64(r.Load.Filled().Owners)
-		if !ok || !(readers > 0) {
-			return 0, false
-		}
-		return inside / readers, true
 	}
 	v, ok := r.Metrics[name]
 	return v, ok

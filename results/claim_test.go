@@ -121,7 +121,7 @@ func TestDerived(t *testing.T) {
 	if _, ok := r.Derived(Overlap); ok {
 		t.Error("there are no readers")
 	}
-	r.Load.Owners, r.Load.Shared, r.Metrics[Readers] = 20, 0.5, 8
+	r.Metrics[Overlap] = 0.8
 	if v, ok := r.Derived(Overlap); !ok || v != 0.8 {
 		t.Errorf("overlap %v, %t", v, ok)
 	}

@@ -18,7 +18,12 @@ type Load struct {
 	Skew    float64 `json:"skew"`     // Zipf exponent over the keys: P(k) ∝ 1/k^Skew; 0 is uniform
 	OwnKeys bool    `json:"own_keys"` // owner i always takes key i mod Keys: no contention if Keys ≥ Owners; not for open loops
 
-	Shared   float64 `json:"shared,omitempty"`   // share of the acquires that are readers', 0 … 1
+	// Shared is the share of readers, 0 … 1. In a closed loop it is one of the
+	// owners, each of which reads or writes for the whole run: see
+	// [Load.ReadingOwners]. Were roles drawn for each acquire, then sooner or later
+	// all owners would be writers that wait, and readers could not be seen to
+	// overlap. In an open loop it is one of the arrivals.
+	Shared   float64 `json:"shared,omitempty"`
 	Depth    int     `json:"depth,omitempty"`    // re-entries inside each hold, by the same owner; they count into the achieved hold
 	Try      bool    `json:"try,omitempty"`      // TryAcquire in the place of Acquire; closed loop only
 	Together int     `json:"together,omitempty"` // keys that are taken at once as one lock; 0 means 1
@@ -116,3 +121,19 @@ func (l Load) Filled() Load {
 	l.Together = max(l.Together, 1)
 	return l
 }
+
+// ReadingOwners is how many of the owners of a closed loop read: Shared of them
+// to the nearest, but at least one that reads, and one that writes, if there are
+// two owners or more and Shared is neither 0 nor 1. The first owners write, the
+// rest read, so that each kind is spread evenly over clients and own keys.
+func (l Load) ReadingOwners() int {
+	n := max(l.Owners, 1)
+	readers := int(math.Round(l.Shared * float64(n)))
+	if n > 1 && l.Shared > 0 && l.Shared < 1 {
+		readers = min(max(readers, 1), n-1)
+	}
+	return readers
+}
+
+// Reads reports whether owner, counted from 0, reads in a closed loop.
+func (l Load) Reads(owner int) bool { return owner >= max(l.Owners, 1)-l.ReadingOwners() }

@@ -55,7 +55,7 @@ func Merge(runs []Run) (Run, error) {
 	out := Run{
 		Schema: Schema, ID: mergedID(sorted), Session: first.Session, Block: first.Block,
 		Trial: first.Trial, Time: first.Time, Algo: first.Algo, Client: first.Client,
-		Unsafe: first.Unsafe, Server: first.Server, Config: first.Config, Load: first.Load,
+		Unsafe: first.Unsafe, Guarantee: first.Guarantee, Server: first.Server, Config: first.Config, Load: first.Load,
 		Faults: first.Faults, Env: first.Env,
 		Metrics: mergeMetrics(sorted), Valid: mergeValid(sorted),
 	}
@@ -217,7 +217,7 @@ func pooling(name string) func([]part) float64 {
 			}
 			return grants / seconds
 		}
-	case CmdsPerAcq, AttemptsPerAcq, WakeupsPerAcq, SrvCmdsPerAcq, SrvCPUPerAcq, SrvNetPerAcq, CliCPUPerAcq, CliAllocs:
+	case CmdsPerAcq, AttemptsPerAcq, WakeupsPerAcq, PoolWaitPerAcq, SrvCmdsPerAcq, SrvCPUPerAcq, SrvNetPerAcq, CliCPUPerAcq, CliAllocs:
 		return weighted(func(p part) float64 { return p.grants })
 	case CliCPUShare:
 		return weighted(func(p part) float64 { return p.seconds })

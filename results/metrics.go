@@ -56,17 +56,31 @@ const (
 	Timeouts    = "timeouts"     // bounded waits that ended empty
 	Refused     = "refused"      // tries in the window that found the key held
 	Readers     = "readers"      // readers inside at once, averaged over the window
-	Errors      = "errors"       // everything else that failed
-	Unserved    = "unserved"     // open loop: arrivals due in the window that were never granted; a miss in any SLO
+	// Overlap is that mean over the time in which at least one is inside, ÷
+	// Load.ReadingOwners: ∫n(t)dt ÷ (∫[n(t)>0]dt × readers). 1 is all of them
+	// together always, 1 ÷ readers one after the other. How seldom readers get in
+	// at all is not in it: that is told by Readers. Closed loop only.
+	Overlap = "reader-overlap"
+	// WriterWait is the longest wait of a writer for a key that readers share, in
+	// ns: of all waits of which a part lies in the window, from the call, cut off
+	// at the end of the window. So a writer that is never served counts, too.
+	WriterWait = "writer-wait-max-ns"
+	Errors     = "errors"   // everything else that failed
+	Unserved   = "unserved" // open loop: arrivals due in the window that were never granted; a miss in any SLO
 
 	CmdsPerAcq     = "cmds/acq"     // commands that the clients sent
 	AttemptsPerAcq = "attempts/acq" // tries to take the key
 	WakeupsPerAcq  = "wakeups/acq"  // waiters woken by a message
 
+	// PoolWaitPerAcq is the time that commands and sessions waited for a connection
+	// of their client's pool, of which Config.Conns is the size; a part of acquire,
+	// release and failed. Absent where the client tells of no pool.
+	PoolWaitPerAcq = "pool-wait-ns/acq"
+
 	SrvCmdsPerAcq = "srv-cmds/acq"      // commands that the server executed, those inside scripts included
 	SrvCPUPerAcq  = "srv-cpu-ns/acq"    // CPU time of the server
 	SrvNetPerAcq  = "srv-net-bytes/acq" // bytes in and out of the server
-	CliCPUPerAcq  = "cli-cpu-ns/acq"    // CPU time of this process; the harness, an embedded server and the proxies of Load.RTT included
+	CliCPUPerAcq  = "cli-cpu-ns/acq"    // CPU time of this process; the harness, the embedded Redis and the proxies of Load.RTT included
 	CliAllocs     = "cli-allocs/acq"    // heap objects allocated by this process
 	CliCPUShare   = "cli-cpu-share"     // CPU time of this process ÷ (window × GOMAXPROCS)
 	LittleError   = "little-error"      // |N − X·R| ÷ N, Little's law over the measured window
@@ -86,7 +100,7 @@ func percentiles() []percentile {
 // for one that describes and does not judge.
 func Better(name string) string {
 	switch name {
-	case AcqRate, Efficiency, Jain, JainW:
+	case AcqRate, Efficiency, Jain, JainW, Overlap:
 		return "higher"
 	case LittleError, CliCPUShare, Readers, Refused, HandoffEarly:
 		return ""

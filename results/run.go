@@ -48,6 +48,10 @@ type Run struct {
 	Client string   `json:"client"` // "" where there is only one
 	Unsafe []string `json:"unsafe"` // the hazards that the variant declares
 
+	// Guarantee is what the numbers of this run buy; nil in runs from before it was
+	// recorded.
+	Guarantee *Guarantee `json:"guarantee,omitempty"`
+
 	Server Server          `json:"server"`
 	Config json.RawMessage `json:"config"` // lock.Config as it was in force
 	Load   Load            `json:"load"`
@@ -82,6 +86,22 @@ type Server struct {
 	Topology string   `json:"topology,omitempty"` // "cluster", "sentinel"; "" for servers that know nothing of each other
 	Nodes    []string `json:"nodes,omitempty"`    // addresses, never with a password
 	Options  string   `json:"options,omitempty"`
+}
+
+// Guarantee is what a lock on its server promises when something dies. Figures of
+// locks that promise different things must not be compared without it.
+type Guarantee struct {
+	// Decides says who grants: "one server", "3 of 5 servers", "this process".
+	Decides string `json:"decides"`
+	// Durable says what of a lock outlives the end of its server, such as "nothing" or
+	// "each write on disk"; "" if the server does not tell.
+	Durable string `json:"durable"`
+	// Frees says when others get the key of a holder that died, such as "when its
+	// lease ends".
+	Frees string `json:"frees"`
+	// Fencing tells that each grant has a token that grows, by which a resource can
+	// refuse a holder that is late.
+	Fencing bool `json:"fencing"`
 }
 
 // Fault is one injected fault, as asked and as achieved, in ns since the
