@@ -322,7 +322,7 @@ func (g *cohort) look(w *waiter, sent time.Time) *seek {
 			g.found(ctx, s, lease, err)
 			return
 		}
-		lease, err := g.line.line(ctx, g.key)
+		lease, err := g.line.line(ctx, g.key, "")
 		g.found(ctx, s, lease, err)
 	})
 	return s

@@ -154,7 +154,7 @@ func (l *passed) surrender(ctx context.Context, last uint64) error {
 func (l *passed) ask(ctx context.Context) error {
 	g, t := l.from, l.tenure
 	h := g.line
-	w := h.expect(g.key, nil)
+	w := h.expect(g.key, "", nil)
 	sent := time.Now()
 	var reply any
 	err := h.inboxes.ready(ctx, g.key)

@@ -1,12 +1,10 @@
 package redis
 
 import (
-	"cmp"
 	"context"
 	_ "embed" // the scripts
 	"errors"
 	"fmt"
-	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -36,11 +34,12 @@ var handoffRequeue string
 // handoff queues the waiters on the server. Release hands the lease straight to
 // the first of them inside its script, and tells that waiter's process alone.
 //
-//	state    key → token:owner, with PX ttl; {key}:queue → list of waiters;
+//	state    key → token:owner, with PX ttl, and the numbers of its holds while an owner
+//	         with a name has several, see handoff_owned.go; {key}:queue → list of waiters;
 //	         {key}:fence → tokens drawn so far, in blocks of 1024, without end;
 //	         {key}:cond → list of those that wait for a condition, see handoff_cond.go
 //	cost     acquire 1 script, whether the key is free or not; release 1 script, which also
-//	         grants to the next; a waiter holds no connection and sends nothing; per process
+//	         grants to the next, with an ECHO ahead (see tell); a waiter holds no connection and sends nothing; per process
 //	         a PING each ttl/4 and, while it waits, a check of the key as often or each 250 ms;
 //	         on a cluster a connection to each node, and a SSUBSCRIBE for each slot, once
 //	safe     as redis-fenced; grants in the order in which the server saw the waiters
@@ -48,7 +47,7 @@ var handoffRequeue string
 //	source   ours; a queue lock (Mellor-Crummey & Scott, 1991) whose queue is a Redis list
 //
 // Commands: acquire (leave if its answer is lost or the wait ends; return if the grant
-// came even so) · check · requeue · renew · release.
+// came even so) · check · join · requeue · renew · release.
 //
 // What it promises when something dies:
 //
@@ -70,10 +69,11 @@ func handoff(client string, dial Dial) lock.Variant {
 	return lock.Variant{
 		Algo: "redis-handoff", Client: client,
 		Doc: "A queue on the server; a release hands the lease straight to the first live waiter. " +
-			"First come, first served, without polling, and with a fencing token. A dead process is skipped at once.",
+			"First come, first served, without polling, and with a fencing token. A dead process is skipped at once. " +
+			"Owners with a name may take it again; the server counts their holds.",
 		Source: "ours: a queue lock (Mellor-Crummey and Scott, 1991) in a Redis list",
-		Caps:   lock.Try | lock.Fencing | lock.Cond | lock.Fair | lock.Notify | lock.Renew | lock.Unawaited,
-		Needs:  lock.Needs{Kind: "redis", MinVersion: "6.0.6"}, // LPOS
+		Caps:   lock.Try | lock.Reentrant | lock.Fencing | lock.Cond | lock.Fair | lock.Notify | lock.Renew | lock.Unawaited,
+		Needs:  lock.Needs{Kind: "redis", MinVersion: "6.2"}, // SET with GET
 		Unsafe: lock.Pause | lock.ServerClock | lock.Failover | lock.Restart,
 		Keys: func(key string) []string {
 			return []string{key, queueKey(key), fenceKey(key), condKey(key)}
@@ -96,9 +96,11 @@ func openQueued(ctx context.Context, dial Dial, d lock.Deployment, c lock.Config
 	h := &queued{
 		owned: newOwned(s), waiting: make(map[string]*waiter), handed: make(map[string]struct{}), closed: make(chan struct{}),
 		acquire: handoffScript(handoffAcquire), release: handoffScript(handoffRelease),
-		leave: handoffScript(handoffLeave), check: handoffScript(handoffCheck), requeue: handoffScript(handoffRequeue),
-		cond: newCondScripts(),
+		leave: handoffScript(handoffHolds + handoffLeave), check: handoffScript(handoffHolds + handoffCheck),
+		requeue: handoffScript(handoffHolds + handoffRequeue),
+		cond:    newCondScripts(), owners: newOwnedScripts(), tell: tell(s.conn),
 	}
+	h.renewals = renewals(s, handoffScript(handoffHolds+handoffRenew))
 	opening, cancel := context.WithTimeout(ctx, s.c.Timeout)
 	defer cancel()
 	if err := h.listen(opening, d.Nodes[0]); err != nil {
@@ -119,6 +121,8 @@ type queued struct {
 	owned
 	acquire, release, leave, check, requeue *Script
 	cond                                    condScripts
+	tell                                    func(ctx context.Context, args ...any) (any, error) // see tell
+	owners                                  ownedScripts
 	inboxes                                 inboxes
 	tending                                 sync.WaitGroup
 
@@ -148,10 +152,11 @@ type grant struct {
 	err   error // instead of a grant: the service has failed
 }
 
-// id names an owner: process, number, and the TTL of its lease in ms.
-func (h *queued) id() (string, uint64) {
+// id names a waiter: process, number, who it acts for if that is not itself (see
+// named), and the TTL of its lease in ms.
+func (h *queued) id(name string) (string, uint64) {
 	n := h.last.Add(1)
-	return h.prefix + ":" + strconv.FormatUint(n, 10) + ":" + strconv.FormatInt(millis(h.c.TTL), 10), n
+	return h.prefix + ":" + strconv.FormatUint(n, 10) + name + ":" + strconv.FormatInt(millis(h.c.TTL), 10), n
 }
 
 // keysOf are the keys of the scripts.
@@ -185,7 +190,7 @@ func (h *queued) Acquire(ctx context.Context, key string) (lock.Lease, error) {
 		return nil, err
 	}
 	h.c.Count.Attempt()
-	return leased(h.line(ctx, key))
+	return leased(h.line(ctx, key, ""))
 }
 
 // leased keeps a nil *handed from becoming a Lease that is not nil.
@@ -198,24 +203,28 @@ func leased(l *handed, err error) (lock.Lease, error) {
 
 // try takes key if it is free.
 func (h *queued) try(ctx context.Context, key string) (*handed, error) {
-	id, _ := h.id()
+	id, _ := h.id("")
 	sent := time.Now()
-	token, err := h.ask(context.WithoutCancel(ctx), key, id, 0)
+	token, err := h.ask(context.WithoutCancel(ctx), h.acquire, key, id, 0)
 	if err == nil && token == 0 {
 		return nil, lock.ErrHeld
 	}
 	return h.settle(ctx, key, id, token, sent, err)
 }
 
-// line takes key, or queues for it.
-func (h *queued) line(ctx context.Context, key string) (*handed, error) {
+// line takes key, or queues for it. Name is "", or how an owner appears in ids.
+func (h *queued) line(ctx context.Context, key, name string) (*handed, error) {
 	if err := h.inboxes.ready(ctx, key); err != nil {
 		return nil, fmt.Errorf("redis: cannot listen: %w", err)
 	}
 	// The grant may arrive before the answer that says that we wait.
-	w := h.expect(key, nil)
+	w := h.expect(key, name, nil)
+	script := h.acquire
+	if name != "" {
+		script = h.owners.enter
+	}
 	sent := time.Now()
-	token, err := h.ask(context.WithoutCancel(ctx), key, w.id, 1)
+	token, err := h.ask(context.WithoutCancel(ctx), script, key, w.id, 1)
 	if err != nil || token > 0 {
 		h.forget(w.id)
 		return h.settle(ctx, key, w.id, token, sent, err)
@@ -223,10 +232,10 @@ func (h *queued) line(ctx context.Context, key string) (*handed, error) {
 	return h.await(ctx, w, sent)
 }
 
-// expect makes a waiter whose grant is received from now on. Asleep is the
-// condition that it waits for first, if any.
-func (h *queued) expect(key string, asleep *string) *waiter {
-	id, n := h.id()
+// expect makes a waiter whose grant is received from now on. Name is as in line;
+// asleep is the condition that it waits for first, if any.
+func (h *queued) expect(key, name string, asleep *string) *waiter {
+	id, n := h.id(name)
 	w := &waiter{key: key, id: id, number: n, asleep: asleep, granted: make(chan grant, 1)}
 	h.mu.Lock()
 	h.waiting[id] = w
@@ -261,9 +270,9 @@ func (h *queued) await(ctx context.Context, w *waiter, sent time.Time) (*handed,
 	return nil, h.depart(ctx, w.key, w.id, err)
 }
 
-// ask runs the script of acquire and returns the token of a grant, or 0.
-func (h *queued) ask(ctx context.Context, key, id string, wait int) (uint64, error) {
-	reply, err := h.evalNext(ctx, "acquire", h.acquire, h.keysOf(key), id, wait)
+// ask runs a script of acquire and returns the token of a grant, or 0.
+func (h *queued) ask(ctx context.Context, script *Script, key, id string, wait int) (uint64, error) {
+	reply, err := h.evalNext(ctx, "acquire", script, h.keysOf(key), id, wait)
 	if err != nil {
 		return 0, err
 	}
@@ -341,8 +350,7 @@ func (h *queued) message(payload string, since time.Time) {
 	h.tending.Go(func() {
 		ctx, cancel := h.bounded(context.Background())
 		defer cancel()
-		// If this fails as well, the grant ends with its TTL.
-		_, _ = h.eval(ctx, "return", h.release, h.keysOf(key), value)
+		h.giveBack(ctx, key, value)
 	})
 }
 
@@ -365,110 +373,6 @@ func (h *queued) deliver(value string, since time.Time) bool {
 	h.handed[id] = struct{}{}
 	w.granted <- grant{token: token, since: since}
 	return true
-}
-
-// checkEvery is how long a lease that ended without a release stays unnoticed
-// by those that wait, at most; less if a quarter of the TTL is. The holder may
-// be another process with a much shorter TTL. A process that waits sends four
-// short scripts a second for each key, however many owners wait in it.
-const checkEvery = 250 * time.Millisecond
-
-// tend checks the keys that are waited for. It asks for the first waiter of each
-// key; the others come after it.
-func (h *queued) tend() {
-	tick := time.NewTicker(min(max(h.c.TTL/4, time.Millisecond), checkEvery))
-	defer tick.Stop()
-	for {
-		select {
-		case <-h.closed:
-			return
-		case <-tick.C:
-		}
-		h.mu.Lock()
-		first := make(map[string]*waiter)
-		for _, w := range h.waiting {
-			if f := first[w.key]; w.queued && (f == nil || w.number < f.number) {
-				first[w.key] = w
-			}
-		}
-		h.mu.Unlock()
-		for key, w := range first {
-			h.look(key, []any{w.id})
-		}
-		h.lookAtSleepers()
-	}
-}
-
-// recheck asks for all waiters for the keys that concern picks, after their
-// messages may have been missed.
-func (h *queued) recheck(concern func(key string) bool) {
-	h.lookAtSleepers()
-	h.mu.Lock()
-	all := make(map[string][]*waiter)
-	for _, w := range h.waiting {
-		if w.queued && concern(w.key) {
-			all[w.key] = append(all[w.key], w)
-		}
-	}
-	h.mu.Unlock()
-	for key, list := range all {
-		slices.SortFunc(list, func(a, b *waiter) int { return cmp.Compare(a.number, b.number) })
-		for part := range slices.Chunk(list, 500) { // Lua's stack is finite
-			ids := make([]any, len(part))
-			for i, w := range part {
-				ids[i] = w.id
-			}
-			h.look(key, ids)
-		}
-	}
-}
-
-// fail ends the waits for the keys that concern picks: their server could not be
-// reached for as long as a command is waited for. It may still have the waiters
-// in its queue.
-func (h *queued) fail(concern func(key string) bool) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	for id, w := range h.waiting {
-		if !concern(w.key) {
-			continue
-		}
-		delete(h.waiting, id)
-		w.granted <- grant{err: errLost}
-	}
-}
-
-var errLost = errors.New("the connection for messages is lost and cannot be made again")
-
-// look checks key for the waiters with these ids. An error leaves the work to
-// the next check.
-func (h *queued) look(key string, ids []any) {
-	ctx, cancel := context.WithTimeout(context.Background(), h.c.Timeout)
-	defer cancel()
-	sent := time.Now()
-	answer, err := h.eval(ctx, "check", h.check, h.keysOf(key), ids...)
-	reply, ok := answer.([]any)
-	if err != nil || !ok || len(reply) == 0 {
-		return
-	}
-	if value, _ := reply[0].(string); value != "" {
-		h.deliver(value, sent)
-	}
-	// Most of the missing were granted the lock and gave it back while the check
-	// was under way. Those that still wait now were lost by the server.
-	var lost []any
-	h.mu.Lock()
-	for _, id := range reply[1:] {
-		if text, _ := id.(string); h.waiting[text] != nil {
-			lost = append(lost, id)
-		}
-	}
-	h.mu.Unlock()
-	if len(lost) > 0 {
-		// One that leaves meanwhile is queued for nothing; the grant to it is
-		// returned, see message.
-		_, _ = h.eval(ctx, "requeue", h.requeue, h.keysOf(key), lost...)
-	}
 }
 
 // Close leaves the queued waiters to be skipped, which they are once the inbox

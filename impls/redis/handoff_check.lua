@@ -1,18 +1,22 @@
 -- ARGV are the ids of waiters of one process. Hands on a lock whose holder's
 -- lease has ended. If one of ARGV was granted the lock and does not know,
 -- because the message was lost, its lease starts anew. Returns the value of that
--- grant, or '', and after it the ids that are neither holder nor in the queue.
+-- grant, or ''; the holder if it has a name, or ''; and after them the ids that
+-- are neither holder nor in the queue.
 local value = redis.call('get', KEYS[1])
 local holder
 if value then
   holder = string.match(value, ':(.*)$')
 end
-local reply = {''}
+local reply = {'', ''}
+if holder and string.find(holder, '.', 1, true) then
+  reply[2] = holder
+end
 for _, id in ipairs(ARGV) do
   if id == holder then
     redis.call('pexpire', KEYS[1], string.match(id, ':(%d+)$'))
     reply[1] = value
-  elseif not redis.call('lpos', KEYS[2], id) then
+  elseif not (holder and holds(holder, id)) and not redis.call('lpos', KEYS[2], id) then
     table.insert(reply, id)
   end
 end

@@ -50,7 +50,7 @@ type condScripts struct{ wait, signal, wake, asleep *Script }
 
 func newCondScripts() condScripts {
 	return condScripts{
-		wait: handoffScript(handoffWait), signal: handoffScript(handoffSignal),
+		wait: handoffScript(handoffHolds + handoffWait), signal: handoffScript(handoffHolds + handoffSignal),
 		wake: handoffScript(handoffWake), asleep: handoffScript(handoffAsleep),
 	}
 }
@@ -75,6 +75,10 @@ func (h *queued) sleepKeys(key string) []string {
 // look at what it waits for.
 //
 // The lease has another token, deadline and Lost afterwards.
+//
+// An owner with a name that holds the key more than once would keep it, and
+// Wait returns an error at once; the lease goes on. To free all its holds, as
+// Java's monitors do, would open a critical section that an outer call is in.
 func (l *handed) Wait(ctx context.Context, cond string) error {
 	h, old := l.from, l.hold.Load()
 	if err := h.over(ctx); err != nil {
@@ -87,9 +91,14 @@ func (l *handed) Wait(ctx context.Context, cond string) error {
 		return lock.ErrLost
 	}
 	uncut := context.WithoutCancel(ctx)
-	w := h.expect(l.key, &cond)
+	w := h.expect(l.key, nameIn(old.id), &cond)
 	sent := time.Now()
 	reply, err := h.eval(uncut, "wait", h.cond.wait, h.sleepKeys(l.key), old.value, w.id, cond)
+	if err == nil && reply == int64(-1) {
+		h.forget(w.id)
+		l.hold.Store(h.hold(l.key, old.id, old.token, sent)) // goes on, renewed by the script
+		return errNested
+	}
 	if err == nil && !one(reply) {
 		err = lock.ErrLost
 	}
@@ -203,7 +212,7 @@ func (h *queued) lookAtSleepers() {
 	}
 	h.mu.Unlock()
 	for key, list := range entries {
-		for part := range slices.Chunk(list, 500) { // Lua's stack is finite
+		for part := range slices.Chunk(list, mostIDs) {
 			ctx, cancel := context.WithTimeout(context.Background(), h.c.Timeout)
 			answer, err := h.eval(ctx, "asleep", h.cond.asleep, h.sleepKeys(key), part...)
 			cancel()

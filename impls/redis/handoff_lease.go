@@ -46,10 +46,10 @@ func (l *handed) Release(ctx context.Context) error { return l.give(ctx, l.Token
 func (l *handed) give(ctx context.Context, last uint64) error {
 	held := l.hold.Load()
 	ours := held.Stop()
-	script := l.from.release
+	script := l.from.freeing(held.value)
 	// Not before the answer: a check may have found the grant first, and its message,
 	// should it come only now, would be taken for one to nobody and returned.
-	err := l.from.session.release(ctx, l.key, script, script.command(l.from.keysOf(l.key), held.value, strconv.FormatUint(last, 10)),
+	err := l.from.releaseBy(ctx, l.from.tell, l.key, script, script.command(l.from.keysOf(l.key), held.value, strconv.FormatUint(last, 10)),
 		func() { l.from.forget(held.id) })
 	if err == nil && !ours {
 		return lock.ErrLost

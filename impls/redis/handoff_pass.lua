@@ -26,9 +26,14 @@ local function grant(id, token)
   return token
 end
 
+-- tell tells id's process that it holds the lock under token, and whether anybody
+-- listens there: a process that is gone has no subscription.
+local function tell(id, token)
+  local inbox = inboxes .. string.match(id, '^([^:]*):')
+  return redis.call(publish, inbox, string.format('%.0f', token) .. ':' .. id .. ' ' .. KEYS[1]) > 0
+end
+
 -- pass hands the lock to the first waiter whose process listens, or frees it.
--- A process that is gone has no subscription, so PUBLISH reaches nobody and the
--- next one is tried at once.
 local function pass(last)
   local token = after(last)
   while true do
@@ -37,9 +42,7 @@ local function pass(last)
       redis.call('del', KEYS[1])
       return
     end
-    local inbox = inboxes .. string.match(id, '^([^:]*):')
-    local value = string.format('%.0f', token) .. ':' .. id
-    if redis.call(publish, inbox, value .. ' ' .. KEYS[1]) > 0 then
+    if tell(id, token) then
       grant(id, token)
       return
     end

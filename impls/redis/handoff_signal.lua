@@ -1,7 +1,7 @@
 -- ARGV[1] the value under which the lock is held, ARGV[2] the condition, ARGV[3]
 -- 1 to wake one, 0 to wake all. Moves those that sleep to the end of the queue
 -- of the lock. Returns 1, or 0 if the lock is not held under that value.
-if redis.call('get', KEYS[1]) ~= ARGV[1] then
+if not under(redis.call('get', KEYS[1]), ARGV[1]) then
   return 0
 end
 for _, entry in ipairs(redis.call('lrange', KEYS[5], 0, -1)) do

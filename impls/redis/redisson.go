@@ -42,7 +42,7 @@ type redisson struct {
 	once    sync.Once
 	closing chan struct{}
 
-	renewals *lock.Batch    // of the rules without a renewal of their own
+	renewals *lock.Batch
 	mu       sync.Mutex     // guards the closing of closing against Adds to waiting
 	waiting  sync.WaitGroup // the waits of which the server knows
 }
@@ -57,10 +57,10 @@ type rule struct {
 	// unlock takes one hold back: nil if the owner has none, 0 if it has more, 1 if
 	// it has no more. ARGV[3] is message.
 	unlock *Script
-	// renewal returns 1 if the owner has a hold, whose lease now lasts for the TTL;
-	// nil where the leases of all keys are renewed together.
-	// nil if the client's batch renews it.
+	// renewal renews the leases of several keys, as [renewals] says. Behind mark it
+	// is told the owner. All rules of a Locker have the same.
 	renewal *Script
+	mark    string
 	// leave forgets an owner that waits no longer; nil if nothing knows of waiters.
 	// ARGV[3] is empty, ARGV[4] is option.
 	leave *Script
@@ -75,6 +75,7 @@ type rule struct {
 func reentrantRule(message string) rule {
 	return rule{
 		lock: NewScript(reentrantLockSource), unlock: NewScript(reentrantUnlockSource),
+		renewal: NewScript(batchReentrantSource),
 		message: message,
 		keys:    func(key string) []string { return []string{key, channelOf(key)} },
 		channel: func(key, _ string) string { return channelOf(key) },
@@ -92,7 +93,7 @@ func redissonOpener(dial Dial, woken bool, of func(lock.Config) rule, complete f
 			return nil, err
 		}
 		r := &redisson{session: &session{conn: conn, c: c}, uuid: uuid(), rule: of(c), closing: make(chan struct{})}
-		r.renewals = renewals(r.session, NewScript(batchReentrantSource))
+		r.renewals = renewals(r.session, r.rule.renewal)
 		if woken {
 			r.hub = newHub(conn, c)
 		}
@@ -306,11 +307,7 @@ func (r *redisson) try(ctx context.Context, rule rule, key, owner string, sole, 
 	}
 	if reply == nil {
 		h := &hold{redisson: r, rule: rule, key: key, owner: owner, sole: sole}
-		if rule.renewal == nil {
-			h.Kept = r.keep.KeepWith(r.c, sent, r.renewals, r.company(key), renewee{key, owner})
-		} else {
-			h.Kept = r.keep.Keep(r.c, sent, h.renew)
-		}
+		h.Kept = r.keep.KeepWith(r.c, sent, r.renewals, r.company(key), renewee{key, rule.mark + owner})
 		return h, 0, nil
 	}
 	ms, ok := reply.(int64)
@@ -384,12 +381,4 @@ func (h *hold) Release(ctx context.Context) error {
 		return lock.ErrLost
 	}
 	return nil
-}
-
-func (h *hold) renew(ctx context.Context) error {
-	reply, err := h.eval(ctx, "renew", h.rule.renewal, h.rule.keys(h.key), millis(h.c.TTL), h.owner)
-	if err == nil && !one(reply) {
-		return lock.ErrLost
-	}
-	return err
 }

@@ -2,7 +2,7 @@ package redis
 
 import (
 	"context"
-	_ "embed" // the script
+	_ "embed" // the scripts
 	"fmt"
 	"strconv"
 
@@ -14,6 +14,9 @@ var batchPexpireSource string
 
 //go:embed batch_reentrant.lua
 var batchReentrantSource string
+
+//go:embed batch_rw.lua
+var batchRWSource string
 
 // renewee is one lease as the scripts of renewal know it.
 type renewee struct{ key, owner string }

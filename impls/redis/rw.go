@@ -17,17 +17,11 @@ var rwRead string
 //go:embed rw_unread.lua
 var rwUnread string
 
-//go:embed rw_reread.lua
-var rwReread string
-
 //go:embed rw_write.lua
 var rwWrite string
 
 //go:embed rw_unwrite.lua
 var rwUnwrite string
-
-//go:embed rw_rewrite.lua
-var rwRewrite string
 
 //go:embed rw_leave.lua
 var rwLeave string
@@ -39,7 +33,7 @@ var rwLeave string
 //	         {key}:uuid:owner:rwlock_timeout:N → 1 for the N-th hold of a reader, with PX ttl
 //	channel  redisson_rwlock:{key}; the last reader publishes "0", the writer "1"
 //	cost     acquire 1 script; a waiter SUBSCRIBE, 1 script and 1 more for each message, UNSUBSCRIBE;
-//	         release 1 script, of a reader O(holds of all readers); 1 script each ttl/3 of hold
+//	         release 1 script, of a reader O(holds of all readers); each ttl/3 1 script for up to 100 holds
 //	safe     as redis-reentrant
 //	breaks   as redis-reentrant
 //	source   Redisson, RedissonReadLock and RedissonWriteLock
@@ -88,6 +82,7 @@ var _ lock.Sharer = (*rwLocker)(nil)
 func rwRule(c lock.Config) rule {
 	channel := func(key string) string { return prefixed("redisson_rwlock", key) }
 	r := rule{
+		renewal: NewScript(batchRWSource),
 		message: "0", option: "0",
 		keys: func(key string) []string {
 			base := "{" + key + "}"
@@ -107,13 +102,13 @@ func rwRule(c lock.Config) rule {
 
 func readRule(c lock.Config) rule {
 	r := rwRule(c)
-	r.lock, r.unlock, r.renewal = NewScript(rwCommon+rwRead), NewScript(rwCommon+rwUnread), NewScript(rwCommon+rwReread)
+	r.lock, r.unlock, r.mark = NewScript(rwCommon+rwRead), NewScript(rwCommon+rwUnread), "r"
 	return r
 }
 
 func writeRule(c lock.Config) rule {
 	r := rwRule(c)
-	r.lock, r.unlock, r.renewal = NewScript(rwCommon+rwWrite), NewScript(rwCommon+rwUnwrite), NewScript(rwCommon+rwRewrite)
+	r.lock, r.unlock, r.mark = NewScript(rwCommon+rwWrite), NewScript(rwCommon+rwUnwrite), "w"
 	if c.WriterPreference {
 		r.leave = NewScript(rwCommon + rwLeave)
 	}

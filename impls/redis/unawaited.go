@@ -57,7 +57,8 @@ type farewell struct {
 	key     string
 	script  *Script // that the command runs by its digest; nil if it is none
 	command []any
-	then    func() // once it is answered
+	then    func()    // once it is answered
+	before  *farewell // the one of this key before it, while that has no answer; under late.mu
 	done    chan struct{}
 }
 
@@ -90,6 +91,7 @@ func (l *late) add(ctx context.Context, f *farewell) error {
 	if f.script != nil && !l.known[f.script] {
 		f.command[0], f.command[1] = "EVAL", f.script.source
 	}
+	f.before = l.last[f.key] // of another hold of a re-entrant lock
 	l.queue = append(l.queue, f)
 	l.last[f.key] = f
 	if l.sending {
@@ -147,9 +149,15 @@ func (l *late) do(ctx context.Context, key string, args ...any) (any, error) {
 		return l.conn.Do(ctx, args...)
 	}
 	i := slices.Index(l.queue, f)
-	if i < 0 || l.closed {
+	if i < 0 || l.closed || f.before != nil {
+		var all []*farewell
+		for g := f; g != nil; g = g.before {
+			all = append(all, g)
+		}
 		l.mu.Unlock()
-		<-f.done // Timeout bounds it
+		for _, g := range all {
+			<-g.done // Timeout bounds it
+		}
 		return l.conn.Do(ctx, args...)
 	}
 	l.queue, l.taken = slices.Delete(l.queue, i, i+1), true
@@ -174,6 +182,7 @@ func (l *late) settle(f *farewell, a Answer) {
 	}
 	l.mu.Lock()
 	l.known[f.script] = a.Err == nil
+	f.before = nil // it travelled no later, and would keep a chain alive
 	if l.last[f.key] == f {
 		delete(l.last, f.key)
 	}
@@ -229,6 +238,12 @@ func (s *session) evalNext(ctx context.Context, name string, script *Script, key
 // is called once there is an answer, or there will be none; it may be nil. The
 // step is "release".
 func (s *session) release(ctx context.Context, key string, script *Script, command []any, then func()) error {
+	return s.releaseBy(ctx, s.conn.Do, key, script, command, then)
+}
+
+// releaseBy is release by another do than the Conn's, where the answer is waited
+// for.
+func (s *session) releaseBy(ctx context.Context, do func(context.Context, ...any) (any, error), key string, script *Script, command []any, then func()) error {
 	if then == nil {
 		then = func() {}
 	}
@@ -240,9 +255,9 @@ func (s *session) release(ctx context.Context, key string, script *Script, comma
 	}
 	reply, err := s.step(ctx, "release", func() (any, error) {
 		if script != nil {
-			return script.run(ctx, s.conn.Do, command)
+			return script.run(ctx, do, command)
 		}
-		return s.conn.Do(ctx, command...)
+		return do(ctx, command...)
 	})
 	then()
 	return freed(reply, err)

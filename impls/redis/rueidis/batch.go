@@ -20,14 +20,14 @@ func (c *conn) Batch(ctx context.Context, commands [][]any) []redis.Answer {
 	}
 	if err != nil {
 		for i := range answers {
-			answers[i].Err = fmt.Errorf("%w: %w", redis.ErrUnsent, err)
+			answers[i].Err = unsent(err)
 		}
 		return answers
 	}
 	all := make([]rueidis.Completed, len(commands))
 	for i, args := range commands {
 		c.c.Count.Cmd()
-		all[i] = c.command(args)
+		all[i] = command(c.client, args)
 	}
 	late := time.AfterFunc(c.c.Timeout, c.line.cut)
 	results := c.client.DoMulti(context.Background(), all...)

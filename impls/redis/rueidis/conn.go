@@ -1,12 +1,14 @@
 // Package rueidis lets the locks of impls/redis run on rueidis, which sends the
-// commands of all goroutines over one connection and waits for their answers
-// together (auto-pipelining).
+// commands of all goroutines over one connection to each server and waits for
+// their answers together (auto-pipelining).
 package rueidis
 
 import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
+	"net/url"
 	"os"
 	"strconv"
 	"strings"
@@ -18,33 +20,74 @@ import (
 	"github.com/lockbench/lockbench/impls/redis"
 )
 
+// conn is the Conn of one server, or of the master that sentinels name.
 type conn struct {
 	line   *line
 	client rueidis.Client
-	ep     lock.Endpoint
 	c      lock.Config
+	open   opener // what made it, and what makes the connections beside its own
 }
 
-// Dial makes a client of one connection, whatever c.Conns is: commands share
-// it, and the server runs them in the order in which they were given. A blocking
-// command would block all others. It connects with the first command.
+// An opener makes a conn to the same place each time, with the options that o
+// sets. It connects with the first command.
+type opener func(o rueidis.ClientOption) (*conn, error)
+
+// Dial makes a client of one connection to each server, whatever c.Conns is:
+// commands share it, and the server runs them in the order in which they were
+// given. A blocking command would block all others. It connects with the first
+// command.
 func Dial(_ context.Context, ep lock.Endpoint, c lock.Config) (redis.Conn, error) {
-	made, err := open(ep, c, rueidis.ClientOption{DisableCache: true})
+	a, err := redis.ParseAddress(ep)
+	if err != nil {
+		return nil, err
+	}
+	switch a.Topology {
+	case lock.Cluster:
+		return &cluster{a: a, c: c}, nil
+	case lock.Sentinel:
+		w, err := dialSentinels(a, c)
+		if err != nil {
+			return nil, err
+		}
+		return w, nil
+	}
+	made, err := at(a.Hosts[0], c)(uncached)
 	if err != nil {
 		return nil, err
 	}
 	return made, nil
 }
 
-// open makes a client with the options that o sets.
-func open(ep lock.Endpoint, c lock.Config, o rueidis.ClientOption) (*conn, error) {
-	u, err := redis.ParseURL(ep)
-	if err != nil {
-		return nil, err
+// at opens conns to the server at u.
+func at(u *url.URL, c lock.Config) opener {
+	return through(u, c, func(ctx context.Context) (net.Conn, error) { return connect(ctx, u, c.Timeout) })
+}
+
+// through opens conns over what reach connects to. Of u it takes the user, the
+// password and the database.
+func through(u *url.URL, c lock.Config, reach func(context.Context) (net.Conn, error)) (open opener) {
+	open = func(o rueidis.ClientOption) (*conn, error) {
+		l := &line{reach: reach}
+		settle(&o, u, c)
+		o.InitAddress, o.ForceSingleClient = []string{u.Host}, true
+		o.DialCtxFn = l.dial
+		// No PING each second, since a command that takes too long ends the
+		// connection anyway.
+		o.Dialer.KeepAlive = -1
+		client, err := rueidis.NewClient(o)
+		if !errors.Is(err, errLater) {
+			return nil, fmt.Errorf("rueidis: %w", err)
+		}
+		return &conn{line: l, client: client, c: c, open: open}, nil
 	}
-	l := &line{url: u, timeout: c.Timeout}
-	o.InitAddress, o.ForceSingleClient = []string{u.Host}, true
-	o.DialCtxFn = l.dial
+	return open
+}
+
+// uncached are the options of a client that caches nothing.
+var uncached = rueidis.ClientOption{DisableCache: true}
+
+// settle sets the options that are the same for every topology.
+func settle(o *rueidis.ClientOption, u *url.URL, c lock.Config) {
 	o.Username = u.User.Username()
 	o.Password, _ = u.User.Password()
 	db := strings.Trim(u.Path, "/")
@@ -58,18 +101,10 @@ func open(ep lock.Endpoint, c lock.Config, o rueidis.ClientOption) (*conn, error
 	// More connections than one would be picked from at random, so that the
 	// commands of one owner could overtake each other.
 	o.PipelineMultiplex = -1
-	// No commands of the library's own beyond the handshake: no names, and no
-	// PING each second, since a command that takes too long ends the connection
-	// anyway.
+	// No commands of the library's own beyond the handshake, so no names.
 	o.ClientSetInfo = rueidis.DisableClientSetInfo
-	o.Dialer.KeepAlive = -1
 	// The default is half a MiB each; the commands of a lock are short.
 	o.ReadBufferEachConn, o.WriteBufferEachConn = 1<<15, 1<<15
-	client, err := rueidis.NewClient(o)
-	if !errors.Is(err, errLater) {
-		return nil, fmt.Errorf("rueidis: %w", err)
-	}
-	return &conn{line: l, client: client, ep: ep, c: c}, nil
 }
 
 // Do gives a command up after Timeout and with it the connection, since the
@@ -81,13 +116,13 @@ func (c *conn) Do(ctx context.Context, args ...any) (any, error) {
 		err = c.line.over()
 	}
 	if err != nil {
-		return nil, fmt.Errorf("%w: %w", redis.ErrUnsent, err)
+		return nil, unsent(err)
 	}
 	c.c.Count.Cmd()
 	late := time.AfterFunc(c.c.Timeout, c.line.cut)
 	// Without a context that can end, a command that is alone on the connection
 	// is written and read by this goroutine, and not by those of the library.
-	result := c.client.Do(context.Background(), c.command(args))
+	result := c.client.Do(context.Background(), command(c.client, args))
 	reply, err := result.ToAny()
 	if !late.Stop() && result.NonRedisError() != nil {
 		err = fmt.Errorf("no answer in %v: %w", c.c.Timeout, os.ErrDeadlineExceeded)
@@ -102,7 +137,7 @@ func (c *conn) Close() error {
 }
 
 // command is args as the library wants them.
-func (c *conn) command(args []any) rueidis.Completed {
+func command(client rueidis.CoreClient, args []any) rueidis.Completed {
 	words := make([]string, len(args))
 	for i, a := range args {
 		switch a := a.(type) {
@@ -116,5 +151,5 @@ func (c *conn) command(args []any) rueidis.Completed {
 			words[i] = fmt.Sprint(a)
 		}
 	}
-	return c.client.B().Arbitrary(words...).Build()
+	return client.B().Arbitrary(words...).Build()
 }

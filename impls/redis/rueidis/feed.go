@@ -3,7 +3,6 @@ package rueidis
 import (
 	"context"
 	"errors"
-	"fmt"
 	"net"
 	"os"
 	"sync"
@@ -15,15 +14,17 @@ import (
 )
 
 func (c *conn) Subscribe(ctx context.Context, h redis.Handler) (redis.Subscription, error) {
-	return redis.Listen(ctx, c.c, h, func(ctx context.Context) (redis.Feed, error) { return c.feed(ctx) })
+	return redis.Listen(ctx, c.c, h, func(ctx context.Context) (redis.Feed, error) {
+		if err := c.line.over(); err != nil {
+			return nil, unsent(err)
+		}
+		return dialFeed(ctx, c.open)
+	})
 }
 
-// feed connects by a client of its own, whose connection Close can so end.
-func (c *conn) feed(ctx context.Context) (redis.Feed, error) {
-	if err := c.line.over(); err != nil {
-		return nil, fmt.Errorf("%w: %w", redis.ErrUnsent, err)
-	}
-	own, err := open(c.ep, c.c, rueidis.ClientOption{DisableCache: true})
+// dialFeed connects by a client of its own, whose connection Close can so end.
+func dialFeed(ctx context.Context, open opener) (redis.Feed, error) {
+	own, err := open(uncached)
 	if err != nil {
 		return nil, err
 	}
@@ -35,9 +36,9 @@ func (c *conn) feed(ctx context.Context) (redis.Feed, error) {
 	}
 	// In RESP2 the library would subscribe on yet another connection, which
 	// our PINGs say nothing of.
-	ctx, cancel := context.WithTimeout(ctx, c.c.Timeout)
+	ctx, cancel := context.WithTimeout(ctx, own.c.Timeout)
 	defer cancel()
-	hello, err := wire.Do(ctx, own.command([]any{"HELLO", "3"})).AsMap()
+	hello, err := wire.Do(ctx, command(own.client, []any{"HELLO", "3"})).AsMap()
 	if _, err = answer(nil, err); err == nil {
 		proto := hello["proto"]
 		if n, e := proto.AsInt64(); e != nil || n < 3 {
@@ -90,6 +91,10 @@ func (f *feed) Send(command string, channels ...string) error {
 		next = f.client.B().Subscribe().Channel(channels...).Build()
 	case "UNSUBSCRIBE":
 		next = f.client.B().Unsubscribe().Channel(channels...).Build()
+	case "SSUBSCRIBE":
+		next = f.client.B().Ssubscribe().Channel(channels...).Build()
+	case "SUNSUBSCRIBE":
+		next = f.client.B().Sunsubscribe().Channel(channels...).Build()
 	}
 	select {
 	case f.commands <- next:

@@ -21,8 +21,7 @@ var errLater = errors.New("the first command connects")
 // lost. It is held here as well, because the library closes one only after an
 // answer to a last PING.
 type line struct {
-	url     *url.URL
-	timeout time.Duration
+	reach func(context.Context) (net.Conn, error)
 
 	mu     sync.Mutex
 	ready  bool // NewClient has had its errLater
@@ -39,32 +38,33 @@ func (l *line) dial(ctx context.Context, _ string, _ *net.Dialer, _ *tls.Config)
 	if first {
 		return nil, errLater
 	}
-	made, err := l.connect(ctx)
+	made, err := l.reach(ctx)
 	if err != nil {
-		return nil, fmt.Errorf("%w: %w", redis.ErrUnsent, err)
+		return nil, unsent(err)
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.closed {
 		_ = made.Close() // it was not used
-		return nil, fmt.Errorf("%w: %w", redis.ErrUnsent, net.ErrClosed)
+		return nil, unsent(net.ErrClosed)
 	}
 	l.now = made
 	return made, nil
 }
 
-func (l *line) connect(ctx context.Context) (net.Conn, error) {
-	d := &net.Dialer{Timeout: l.timeout}
-	switch l.url.Scheme {
+// connect connects to the server at u, in at most timeout.
+func connect(ctx context.Context, u *url.URL, timeout time.Duration) (net.Conn, error) {
+	d := &net.Dialer{Timeout: timeout}
+	switch u.Scheme {
 	case "unix":
-		return d.DialContext(ctx, "unix", l.url.Path)
+		return d.DialContext(ctx, "unix", u.Path)
 	case "rediss":
-		ctx, cancel := context.WithTimeout(ctx, l.timeout) // the handshake, too
+		ctx, cancel := context.WithTimeout(ctx, timeout) // the handshake, too
 		defer cancel()
 		secure := tls.Dialer{NetDialer: d, Config: &tls.Config{MinVersion: tls.VersionTLS12}}
-		return secure.DialContext(ctx, "tcp", l.url.Host)
+		return secure.DialContext(ctx, "tcp", u.Host)
 	}
-	return d.DialContext(ctx, "tcp", l.url.Host)
+	return d.DialContext(ctx, "tcp", u.Host)
 }
 
 // cut ends the connection; the next command makes another.
@@ -91,4 +91,12 @@ func (l *line) close() {
 	l.closed = true
 	l.mu.Unlock()
 	l.cut()
+}
+
+// unsent marks err as one of a command that never left.
+func unsent(err error) error {
+	if errors.Is(err, redis.ErrUnsent) {
+		return err
+	}
+	return fmt.Errorf("%w: %w", redis.ErrUnsent, err)
 }

@@ -3,7 +3,6 @@ package rueidis
 import (
 	"context"
 	"errors"
-	"fmt"
 
 	"github.com/redis/rueidis"
 
@@ -14,9 +13,9 @@ import (
 // The library's own cache stays empty, as no command is sent through it.
 func (c *conn) Track(ctx context.Context, changed func(keys []string)) (redis.Conn, error) {
 	if err := c.line.over(); err != nil {
-		return nil, fmt.Errorf("%w: %w", redis.ErrUnsent, err)
+		return nil, unsent(err)
 	}
-	made, err := open(c.ep, c.c, rueidis.ClientOption{
+	made, err := c.open(rueidis.ClientOption{
 		ClientTrackingOptions: []string{"OPTOUT", "NOLOOP"},
 		OnInvalidations: func(list []rueidis.RedisMessage) {
 			if list == nil {
