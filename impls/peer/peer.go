@@ -39,6 +39,8 @@ func Variants() []lock.Variant {
 		redislockVariant("peer-redislock-tuned", true),
 		rueidislockVariant("peer-rueidislock", false),
 		rueidislockVariant("peer-rueidislock-tuned", true),
+		zkLockVariant(),
+		concurrencyVariant(),
 	}
 	for i, v := range list {
 		list[i].Open = func(ctx context.Context, d lock.Deployment, c lock.Config) (lock.Locker, error) {

@@ -19,8 +19,9 @@ import (
 // redsyncVariant is go-redsync/redsync, on one node or on a majority of several.
 //
 // Its own: SET NX PX on all nodes at once with 5 % of the TTL as time-out, the
-// answers of all of them, DEL by script on all after every attempt that failed;
-// and, untuned, 50 to 250 ms between two attempts. Ours: no limit of 32 tries.
+// answers of all of them, DEL by script on all after every attempt that failed,
+// by that time-out too; and, untuned, 50 to 250 ms between two attempts. Ours: no
+// limit of 32 tries, and an end after Config.Timeout without any answer.
 func redsyncVariant(algo string, nodes int, tuned bool) lock.Variant {
 	v := lock.Variant{
 		Algo: algo, Client: "goredis",
@@ -83,13 +84,17 @@ func (s *redsyncer) TryAcquire(ctx context.Context, key string) (lock.Lease, err
 
 func (s *redsyncer) acquire(ctx context.Context, c lock.Config, key string) (lock.Lease, error) {
 	lease := &redsyncLease{mutex: s.sync.NewMutex(key, redsync.WithExpiry(c.TTL), redsync.WithTries(1))}
+	heard := time.Now()
 	err := poll(ctx, c, s.delay, func(ctx context.Context) (bool, error) {
 		err := lease.mutex.TryLockContext(ctx)
-		if err == nil {
+		switch {
+		case err == nil:
 			return true, nil
-		}
-		if taken(err) {
+		case taken(err):
+			heard = time.Now()
 			return false, nil
+		case errors.Is(err, context.DeadlineExceeded) && c.Retry.Limit != 1 && time.Since(heard) < c.Timeout:
+			return false, nil // its own short time-out, after which redsync tries again
 		}
 		return false, doubt(err)
 	})
