@@ -22,7 +22,10 @@ func (s *set) caption(groups []*results.Group, invalid string, extra ...string) 
 		}
 	}
 	lead := s.lead()
-	lines = append(lines, server(lead.Server))
+	lines = append(lines, promises(groups)...)
+	for _, one := range s.servers() {
+		lines = append(lines, server(one))
+	}
 	lines = append(lines, remark{text: "Host: " + host(lead.Env) + "."})
 	lines = append(lines, remark{text: "Load: " + load(groups) + "; " + repeats(groups) + "."})
 	if v := violations(groups); v != "" {
@@ -40,14 +43,16 @@ func server(s results.Server) remark {
 	if s.Topology != "" {
 		name += ", " + s.Topology
 	}
-	switch s.Source {
-	case "embedded":
+	switch {
+	case s.Source == "embedded" && s.Product == s.Kind: // and no imitation
+		name += " (in a child process of lockbench)"
+	case s.Source == "embedded":
 		return remark{"Server: EMBEDDED " + name + " – not a real " + capital(cmp.Or(s.Kind, "server")) + ": it shares this process, and its times and costs say little about one.", true}
-	case "binary":
+	case s.Source == "binary":
 		name += " (binary started by lockbench)"
-	case "docker":
+	case s.Source == "docker":
 		name += " (container started by lockbench)"
-	case "url":
+	case s.Source == "url":
 		name += " (at " + strings.Join(addresses(s), ", ") + ")"
 	default:
 		if s.Kind == "" {
@@ -243,7 +248,7 @@ func validity(groups []*results.Group, treatment string) remark {
 	list := causes(groups)
 	more := ""
 	if len(list) > maxReasons {
-		more = fmt.Sprintf("; %d more causes, see summary.md", len(list)-maxReasons)
+		more = "; " + plural(len(list)-maxReasons, "more cause") + ", see summary.md"
 		list = list[:maxReasons]
 	}
 	return remark{fmt.Sprintf("Validity: %d of %s not valid (%s): %s%s.", invalid, plural(total, "run"), treatment, strings.Join(list, "; "), more), true}

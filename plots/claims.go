@@ -7,9 +7,11 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"gonum.org/v1/plot"
+	"gonum.org/v1/plot/vg"
 
 	"github.com/lockbench/lockbench/results"
 )
@@ -122,6 +124,9 @@ func compared(v results.Verdict) string {
 	return text + " at " + of.At + " ÷ " + over.At
 }
 
+// claimWidth leaves more than half of the page to the values beside the claims.
+const claimWidth = pageWidth * 0.42
+
 // claims is a row for each verdict: how far beyond its bound the value lies.
 func claims(runs []results.Run, verdicts []results.Verdict) (*page, string) {
 	p := &page{
@@ -133,7 +138,7 @@ func claims(runs []results.Run, verdicts []results.Verdict) (*page, string) {
 	n := panel{}
 	var unseen []string
 	lo, hi := 1.0, 1.0
-	rows := 0
+	rows, tallest := 0, 1 // in lines
 	for _, v := range verdicts {
 		at, ok := margin(v)
 		if !ok {
@@ -153,7 +158,9 @@ func claims(runs []results.Run, verdicts []results.Verdict) (*page, string) {
 			name: v.Claim.Text, label: unitOf(v.Claim)(v.Point.Median) + " (" + asked(v.Claim) + ")",
 			look: look, points: []point{at}, loose: true, faint: 1,
 		})
-		n.y.ticks = append(n.y.ticks, plot.Tick{Value: at.y, Label: v.Claim.Text})
+		words := wrap(v.Claim.Text, style(labelSize, nil, false), claimWidth)
+		tallest = max(tallest, len(words))
+		n.y.ticks = append(n.y.ticks, plot.Tick{Value: at.y, Label: strings.Join(words, "\n")})
 	}
 	if rows == 0 {
 		return p, "no claim has a value above 0 to draw"
@@ -165,7 +172,7 @@ func claims(runs []results.Run, verdicts []results.Verdict) (*page, string) {
 		points: []point{{x: 1, y: n.y.min, lo: n.y.min, hi: n.y.min}, {x: 1, y: n.y.max, lo: n.y.max, hi: n.y.max}},
 	})
 	p.panels = []panel{n}
-	p.tall = rowHeight * 1.45 * (1 + lineCount(p))
+	p.tall = rowHeight * vg.Length(0.6+0.85*float64(tallest)) * (1 + lineCount(p))
 	p.caption = claimsCaption(runs, verdicts, unseen)
 	return p, ""
 }
@@ -205,10 +212,20 @@ func claimsCaption(runs []results.Run, verdicts []results.Verdict, unseen []stri
 	if doubted > 0 {
 		list = append(list, remark{fmt.Sprintf("%s from runs that are not valid: hollow markers.", plural(doubted, "value")), true})
 	}
+	var where remark
 	for _, g := range results.Groups(runs) {
-		if g.Server.Kind != "" {
-			return append(list, server(g.Server), remark{text: "Host: " + host(g.Env) + "."})
+		if g.Server.Kind == "" {
+			continue
 		}
+		if r := server(g.Server); !slices.Contains(list, r) {
+			list = append(list, r)
+		}
+		if where.text == "" {
+			where.text = "Host: " + host(g.Env) + "."
+		}
+	}
+	if where.text != "" {
+		list = append(list, where)
 	}
 	return list
 }

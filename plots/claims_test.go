@@ -71,3 +71,40 @@ func TestClaims(t *testing.T) {
 		t.Errorf("%+v, %v", f, err)
 	}
 }
+
+// Claims about locks on several servers name them all, once.
+func TestClaimsNameServers(t *testing.T) {
+	runs, list := verdicts(t)
+	for i := range runs {
+		if runs[i].Algo == "redis-fenced" {
+			runs[i].Server.Kind, runs[i].Server.Product, runs[i].Server.Version = "etcd", "etcd", "3.4.23"
+		}
+	}
+	dir := t.TempDir()
+	if _, err := DrawClaims(runs, list, dir); err != nil {
+		t.Fatal(err)
+	}
+	table, err := os.ReadFile(filepath.Join(dir, ClaimsFile))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"redis 7.0.15", "etcd 3.4.23"} {
+		if n := strings.Count(string(table), name); n != 1 {
+			t.Errorf("%s is named %d times:\n%s", name, n, table)
+		}
+	}
+}
+
+// A long claim leaves room for what was measured.
+func TestLongClaim(t *testing.T) {
+	runs, list := verdicts(t)
+	list[0].Claim.Text = strings.Repeat("as long as somebody takes to say what he means, ", 4)
+	p, missing := claims(runs, list)
+	if missing != "" {
+		t.Fatal(missing)
+	}
+	left, right := p.panels[0].sides(true, true)
+	if room := pageWidth - 2*border - left - right; room < pageWidth/4 {
+		t.Errorf("%.0f of %.0f points are left for the values", room, pageWidth)
+	}
+}

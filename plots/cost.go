@@ -44,7 +44,7 @@ func cost(s *set) (*page, string, error) {
 		}
 	}
 	if len(p.panels) == 0 {
-		return p, "no run knows what it cost the server (an embedded server shares the process of the harness, and locks in memory have none)", nil
+		return p, "no run knows what it cost the server (the embedded Redis shares the process of the harness, and locks in memory have none)", nil
 	}
 	p.tall = max(p.tall, lineCount(p)*(rowHeight+0.5)-12)
 	how := "Points: medians; whiskers: least and greatest run."

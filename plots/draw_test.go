@@ -24,6 +24,16 @@ import (
 
 var update = flag.Bool("update", false, "rewrite the golden files")
 
+// TestMain draws coarser pictures where time is short: under the race detector a
+// pixel costs twenty times what it costs without.
+func TestMain(m *testing.M) {
+	flag.Parse()
+	if testing.Short() {
+		dpi = 50
+	}
+	m.Run()
+}
+
 // golden compares got with testdata/name.
 func golden(t *testing.T, name string, got []byte) {
 	t.Helper()
@@ -102,6 +112,32 @@ func TestTables(t *testing.T) {
 		t.Fatal(err)
 	}
 	golden(t, "table.txt", b.Bytes())
+}
+
+// What was waited for a pool has a column where a lock has one, and only there.
+func TestTablesOfPools(t *testing.T) {
+	for _, pool := range []bool{false, true} {
+		runs := few(t)
+		for i := range runs {
+			if pool && runs[i].Algo == "redis-token" {
+				runs[i].Metrics[results.PoolWaitPerAcq] = 7.5e6
+			}
+		}
+		for _, write := range []func(io.Writer, []results.Run) error{Table, Summary} {
+			var b bytes.Buffer
+			if err := write(&b, runs); err != nil {
+				t.Fatal(err)
+			}
+			var head, row bool
+			for line := range strings.Lines(strings.ReplaceAll(b.String(), space, " ")) {
+				head = head || strings.Contains(line, "owners") && strings.Contains(line, "pool-wait/acq")
+				row = row || strings.Contains(line, "redis-token/goredis") && strings.Contains(line, "7.5 ms")
+			}
+			if head != pool || row != pool {
+				t.Errorf("a pool: %t, its column: %t, its value: %t", pool, head, row)
+			}
+		}
+	}
 }
 
 func TestDrawRenders(t *testing.T) {
@@ -216,7 +252,7 @@ func checkPNG(t *testing.T, f Figure, img image.Image) {
 			}
 		}
 	}
-	if img.Bounds().Dx() != 1500 || len(colours) < 50 || painted*50 < all {
+	if img.Bounds().Dx() != 10*dpi || len(colours) < 50 || painted*50 < all {
 		t.Errorf("%s: %v, %d colours, %d of %d pixels painted: that is no picture", f.Files[1], img.Bounds(), len(colours), painted, all)
 	}
 }

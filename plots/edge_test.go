@@ -72,6 +72,11 @@ func TestGaps(t *testing.T) {
 				}
 			}
 		}), []string{"cost"}, "EMBEDDED miniredis – not a real Redis"},
+		{"built in", []int{1, 8}, each(func(r *results.Run) {
+			if r.Server.Kind != "" {
+				r.Server = results.Server{Kind: "etcd", Product: "etcd", Version: "3.7.3", Source: "embedded"}
+			}
+		}), nil, "Server: etcd 3.7.3 (in a child process of lockbench)."},
 		{"part of the cost", []int{1, 8}, each(func(r *results.Run) { delete(r.Metrics, results.SrvNetPerAcq) }), nil, "Not told by this server: bytes"},
 		{"only memory", []int{1, 8}, memory, []string{"cost"}, "Server: none"},
 		{"only the control", []int{8}, func(runs []results.Run) []results.Run {

@@ -28,7 +28,7 @@ func readwrite(s *set, owners int) (*page, string, error) {
 	part := set{groups: slices.DeleteFunc(slices.Clone(s.groups), func(g results.Group) bool { return g.Load.Owners != owners })}
 	values := w.sweptOver(&part)
 	place := func(g *results.Group) float64 { return float64(slices.Index(values, sharedOf(g))) }
-	x := spaced("share of the acquires that are readers' (measured shares, at equal distances)", values, percent)
+	x := spaced("share of the owners that read (measured shares, at equal distances)", values, percent)
 
 	// A lock that was measured at one share only says nothing along this axis.
 	var used []series
@@ -50,7 +50,7 @@ func readwrite(s *set, owners int) (*page, string, error) {
 	}{
 		{results.AcqRate, "acquisitions per second, readers and writers", count, true},
 		{results.Readers, "readers inside at once, mean over the run", count, false},
-		{results.Acquire + "-max-ns", "longest wait of a writer", nanos, true},
+		{results.WriterWait, "longest wait of a writer (cut at the run's end)", nanos, true},
 	} {
 		var lines []line
 		for i := range used {
@@ -76,7 +76,7 @@ func readwrite(s *set, owners int) (*page, string, error) {
 		return p, "no lock was measured at several shares of readers", nil
 	}
 	p.tall = max(p.tall, lineCount(p)*(rowHeight+0.5))
-	how := "Points: medians; whiskers: least and greatest run. The longest wait is one value of each run, and grows with its length. " +
+	how := "Points: medians; whiskers: least and greatest run. The longest wait is one value of each run; a writer that was never let in has waited to its end. " +
 		fmt.Sprintf("With 100%s%% readers there is no writer to wait.", space) + " " + clientsNote(used)
 	if len(missing) > 0 {
 		how += " Not told by these runs: " + strings.Join(missing, ", ") + "."

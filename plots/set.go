@@ -15,7 +15,9 @@ import (
 
 // A set is what may stand in one picture: the groups of one server on one
 // machine under one load, but for the number of owners. Locks in memory have no
-// server and stand beside every server that was measured under their load.
+// server and stand beside every server that was measured under their load. Where
+// there is one server of each kind, all kinds share a set, and what their locks
+// promise stands beside them.
 type set struct {
 	suffix string // of file names: "" if there is only one set, else "-redis-7.0.15-binary"
 	groups []results.Group
@@ -30,6 +32,7 @@ type dimension struct {
 	// may grow with the owners along one line.
 	lenient bool
 	server  bool   // locks in memory have none
+	kind    bool   // tells servers of one kind apart, and of all
 	axis    string // of the picture that is drawn along this one, "" for none
 }
 
@@ -44,7 +47,7 @@ func dimensions() []dimension {
 		return dimension{of: of, slug: func(g *results.Group) string { return prefix + of(g) }}
 	}
 	return []dimension{
-		{server: true,
+		{server: true, kind: true,
 			of: func(g *results.Group) string {
 				s := g.Server
 				where := ""
@@ -140,6 +143,9 @@ func sets(groups []results.Group) []set { return setsAlong(groups, "") }
 // differ in it stay together.
 func setsAlong(groups []results.Group, axis string) []set {
 	all := dimensions()
+	if i := slices.IndexFunc(all, func(d dimension) bool { return d.kind }); oneOfEachKind(groups, all[i]) {
+		all[i].of = func(*results.Group) string { return "" }
+	}
 	place := func(*results.Group) string { return "" }
 	if axis != "" {
 		i := slices.IndexFunc(all, func(d dimension) bool { return d.axis == axis })
@@ -166,6 +172,23 @@ func setsAlong(groups []results.Group, axis string) []set {
 	}
 	suffixes(parts, dims)
 	return parts
+}
+
+// oneOfEachKind reports whether groups are of several kinds of servers, and of one
+// server of each, as d tells them apart.
+func oneOfEachKind(groups []results.Group, d dimension) bool {
+	kinds := make(map[string]string)
+	for i := range groups {
+		g := &groups[i]
+		if g.Server.Kind == "" {
+			continue
+		}
+		if one, ok := kinds[g.Server.Kind]; ok && one != d.of(g) {
+			return false
+		}
+		kinds[g.Server.Kind] = d.of(g)
+	}
+	return len(kinds) > 1
 }
 
 // split collects the groups that agree in all dims. Groups without a server are
@@ -236,7 +259,22 @@ func crowded(parts []set, along func(*results.Group) string) int {
 	return n
 }
 
-// lead is the group that speaks for the server of s: the first one that has one.
+// servers lists what served the groups of s, one of each kind, by kind.
+func (s *set) servers() (list []results.Server) {
+	for i := range s.groups {
+		has := func(other results.Server) bool { return other.Kind == s.groups[i].Server.Kind }
+		if s.groups[i].Server.Kind != "" && !slices.ContainsFunc(list, has) {
+			list = append(list, s.groups[i].Server)
+		}
+	}
+	slices.SortFunc(list, func(a, b results.Server) int { return cmp.Compare(a.Kind, b.Kind) })
+	if len(list) == 0 {
+		list = append(list, s.lead().Server)
+	}
+	return list
+}
+
+// lead is the group that speaks for the load of s: the first one with a server.
 func (s *set) lead() *results.Group {
 	for i := range s.groups {
 		if s.groups[i].Server.Kind != "" {

@@ -37,6 +37,19 @@ func columns() []column {
 	}
 }
 
+// columns are those of the tables of s: with what was waited for a pool, if any of
+// its locks has one.
+func (s *set) columns() []column {
+	list := columns()
+	if slices.ContainsFunc(s.groups, func(g results.Group) bool { return g.Points[results.PoolWaitPerAcq].N > 0 }) {
+		list = append(list, column{"pool-wait/acq", results.PoolWaitPerAcq, nanos, true})
+	}
+	if s.lead().Load.Rate > 0 {
+		list = forOpen(list)
+	}
+	return list
+}
+
 // fraction writes a number between 0 and 1.
 func fraction(v float64) string { return fmt.Sprintf("%.3f", v) }
 
@@ -103,7 +116,7 @@ func summary(w io.Writer, groups []results.Group, figures []Figure) error {
 	var b strings.Builder
 	b.WriteString("# Summary\n\n")
 	b.WriteString("Medians over the valid runs of each row; acq/s with its least and greatest run. Numbers in (parentheses) come from too few samples to state that percentile; – was not measured. " +
-		"jain and jain-w: 1 is even. cmds/acq is what clients sent, srv-cpu/acq the server's CPU time. Violations, losses and errors are sums over all runs.\n")
+		"jain and jain-w: 1 is even. cmds/acq is what clients sent, srv-cpu/acq the server's CPU time, pool-wait/acq the time waited for a connection of the client's own pool. Violations, losses and errors are sums over all runs.\n")
 	for _, s := range sets(groups) {
 		s.markdown(&b)
 	}
@@ -129,16 +142,19 @@ func (s *set) markdown(b *strings.Builder) {
 	} else {
 		fmt.Fprintf(b, "\n## %s\n\n", strings.TrimPrefix(s.suffix, "-"))
 	}
-	for _, line := range []remark{server(lead.Server), {text: "Host: " + host(lead.Env) + "."}, {text: "Load: " + load(list) + "."}, validity(list, "see the last column")} {
+	var lines []remark
+	for _, one := range s.servers() {
+		lines = append(lines, server(one))
+	}
+	lines = append(lines, remark{text: "Host: " + host(lead.Env) + "."}, remark{text: "Load: " + load(list) + "."}, validity(list, "see the last column"))
+	for _, line := range lines {
 		if line.loud {
 			line.text = "**" + line.text + "**"
 		}
 		fmt.Fprintf(b, "- %s\n", line.text)
 	}
-	cols := columns()
-	if lead.Load.Rate > 0 {
-		cols = forOpen(cols)
-	}
+	promised(b, list)
+	cols := s.columns()
 	b.WriteString("\n| owners | variant |")
 	for _, c := range cols {
 		b.WriteString(" " + c.head + " |")
@@ -216,14 +232,16 @@ func Table(w io.Writer, runs []results.Run) error {
 }
 
 func (s *set) text(w io.Writer) error {
-	lead := s.lead()
 	list := s.ordered()
 	var b strings.Builder
-	fmt.Fprintf(&b, "%s\nLoad: %s; %s.\n", server(lead.Server).text, load(list), repeats(list))
-	cols := slices.DeleteFunc(columns(), func(c column) bool { return !c.short })
-	if lead.Load.Rate > 0 {
-		cols = forOpen(cols)
+	for _, r := range promises(list) {
+		b.WriteString(r.text + "\n")
 	}
+	for _, one := range s.servers() {
+		b.WriteString(server(one).text + "\n")
+	}
+	fmt.Fprintf(&b, "Load: %s; %s.\n", load(list), repeats(list))
+	cols := slices.DeleteFunc(s.columns(), func(c column) bool { return !c.short })
 	// Not text/tabwriter, which aligns all columns to one side.
 	rows := [][]string{{"owners", "variant"}}
 	for _, c := range cols {

@@ -57,9 +57,8 @@ func shared(t testing.TB, owners []int, blocks int) []results.Run {
 			if share > 0 {
 				r.Metrics[results.Readers] = share * share * n * 0.9
 			}
-			r.Metrics[results.Acquire+"-max-ns"] *= 1 + writers*share*share
-			if share == 1 {
-				delete(r.Metrics, results.Acquire+"-max-ns")
+			if share < 1 {
+				r.Metrics[results.WriterWait] = r.Metrics[results.Acquire+"-max-ns"] * (1 + writers*share*share)
 			}
 			runs = append(runs, r)
 		}

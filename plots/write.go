@@ -16,7 +16,8 @@ import (
 )
 
 // dpi makes a PNG 1500 pixels wide: sharp where a README shows it at half size.
-const dpi = 150
+// Only tests change it.
+var dpi = 150
 
 // save writes path.svg and path.png and returns both names.
 func (p *page) save(path string) ([]string, error) {
