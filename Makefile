@@ -8,7 +8,7 @@ LDFLAGS := -X main.commit=$(COMMIT)
 LINT    := $(GO) run github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.15.0
 
 # Compilers and test servers share few cores with tests that need both.
-TEST    := $(GO) test -timeout 30m
+TEST    := $(GO) test -timeout 60m
 
 # A long run may be kept under a name of its own: make plots RUN=results/runs/mine.jsonl
 RUN     ?= results/runs/quick.jsonl
@@ -17,8 +17,15 @@ GALLERY ?= plots/gallery
 REDIS_RUN     ?= results/runs/redis.jsonl
 REDIS_GALLERY ?= plots/redis
 
+# The same for the locks that need commands of newer servers than the system's.
+NEWER_RUN     ?= results/runs/redis-newer.jsonl
+NEWER_GALLERY ?= plots/redis-newer
+
+ENGINES_RUN     ?= results/runs/engines.jsonl
+ENGINES_GALLERY ?= plots/engines
+
 .DEFAULT_GOAL := help
-.PHONY: help build test race soak lint cover servers bench bench-harness bench-redis plots clean
+.PHONY: help build test race soak lint cover servers bench bench-harness bench-redis bench-engines plots clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -59,10 +66,25 @@ plots: build ## measure the quick profile, draw it, and say where the pictures a
 	bin/lockbench plot -in $(RUN) -out $(GALLERY)
 
 bench-redis: build ## measure the Redis locks beside their peers, and judge what is claimed of them
-	@mkdir -p $(dir $(REDIS_RUN)) && rm -f $(REDIS_RUN)
+	@mkdir -p $(dir $(REDIS_RUN)) $(dir $(NEWER_RUN)) && rm -f $(REDIS_RUN)
 	$(GO) test -run '^$$' -bench Waiters -benchtime 5x ./impls
 	bin/lockbench run -profile redis -out $(REDIS_RUN)
-	bin/lockbench claims -profile redis -in $(REDIS_RUN) -out $(REDIS_GALLERY)
+	@rm -f $(NEWER_RUN)
+	@if newer=$$(scripts/newer 2>$(NEWER_RUN).log); then rm -f $(NEWER_RUN).log; \
+		LOCKBENCH_REDIS_SERVER=$$newer bin/lockbench run -profile redis-newer -out $(NEWER_RUN); \
+	else echo "bench-redis: redis-token-native is not measured: $$(tail -n 1 $(NEWER_RUN).log)"; rm -f $(NEWER_RUN).log; fi
+	@status=0; \
+	bin/lockbench claims -profile redis -in $(REDIS_RUN) -out $(REDIS_GALLERY) || status=1; \
+	if [ -e $(NEWER_RUN) ]; then bin/lockbench claims -profile redis-newer -in $(NEWER_RUN) -out $(NEWER_GALLERY) || status=1; fi; \
+	exit $$status
+
+bench-engines: build ## measure the same loads on every engine that is found, and what merely held locks cost
+	@mkdir -p $(dir $(ENGINES_RUN)) && rm -f $(ENGINES_RUN)
+	bin/lockbench run -profile engines -out $(ENGINES_RUN)
+	bin/lockbench plot -in $(ENGINES_RUN) -out $(ENGINES_GALLERY)
+	$(GO) test -run '^$$' -bench Held -benchtime 1x -timeout 30m ./impls
+	$(GO) test -run '^$$' -bench Kazoo -benchtime 5x ./impls/zookeeper
+	bin/lockbench claims -profile engines -in $(ENGINES_RUN) -out $(ENGINES_GALLERY)
 
 clean: ## remove what was built, not what was measured
 	rm -rf bin cover.out

@@ -6,6 +6,7 @@ import (
 
 	"github.com/lockbench/lockbench/harness"
 	"github.com/lockbench/lockbench/harness/server"
+	"github.com/lockbench/lockbench/harness/server/etcdchild"
 	"github.com/lockbench/lockbench/impls"
 	"github.com/lockbench/lockbench/impls/lock"
 	"github.com/lockbench/lockbench/results"
@@ -32,6 +33,7 @@ func BenchmarkLock(b *testing.B) {
 	if err != nil {
 		b.Fatal(err)
 	}
+	options.Embeds = etcdchild.Embeds()
 	servers := bank{options: options, session: harness.NewID(), rigs: make(map[lock.Needs]*harness.Rig)}
 	b.Cleanup(func() {
 		if err := servers.close(); err != nil {

@@ -47,8 +47,12 @@ was missed or could not be judged.`,
 						return misuse("claims: %w", err)
 					}
 					source = *file
+				case *name == "redis-newer":
+					text = newerClaims
+				case *name == "engines":
+					text = enginesClaims
 				case *name != "redis":
-					return misuse("the profile %q comes with no claims; redis does", *name)
+					return misuse("the profile %q comes with no claims; redis, redis-newer and engines do", *name)
 				}
 				list, err := readClaims(source, text)
 				if err != nil {

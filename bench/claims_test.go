@@ -104,10 +104,17 @@ func meant(pattern string, v lock.Variant) bool {
 	return ok
 }
 
-// Every claim of the profile is about runs that the profile plans, under a name
+// Every claim of a profile is about runs that the profile plans, under a name
 // that a run would have.
 func TestProfileDecidesItsClaims(t *testing.T) {
-	parts, err := defaultGrid().scenario("redis", redisProfile, nil)
+	t.Run("redis", func(t *testing.T) { decides(t, "redis", redisProfile, redisClaims) })
+	t.Run("redis-newer", func(t *testing.T) { decides(t, "redis-newer", newerProfile, newerClaims) })
+	t.Run("engines", func(t *testing.T) { decides(t, "engines", enginesProfile, enginesClaims) })
+}
+
+func decides(t *testing.T, name string, profile, text []byte) {
+	t.Helper()
+	parts, err := defaultGrid().scenario(name, profile, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -122,7 +129,7 @@ func TestProfileDecidesItsClaims(t *testing.T) {
 		}
 		planned = append(planned, trials...)
 	}
-	claims, err := readClaims("redis", redisClaims)
+	claims, err := readClaims(name, text)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/lockbench/lockbench/harness"
 	"github.com/lockbench/lockbench/harness/fault"
 	"github.com/lockbench/lockbench/harness/server"
+	"github.com/lockbench/lockbench/harness/server/etcdchild"
 	"github.com/lockbench/lockbench/impls/lock"
 	"github.com/lockbench/lockbench/results"
 )
@@ -119,7 +120,7 @@ func (g *grid) flags(fs *flag.FlagSet) {
 	fs.Var(bounded[int]{&g.conns, whole(0, harness.MaxOwners)}, "conns", "most `connections` of one client (default one for each of its owners)")
 	fs.Var(bounded[int]{&g.cohort.Passes, whole(1, 1<<30)}, "cohort-passes", "most `passes` of a lease inside a client while another waits, for redis-cohort (default "+strconv.Itoa(lock.DefaultCohortPasses)+")")
 	fs.Var(bounded[time.Duration]{&g.cohort.Time, lasting}, "cohort-time", "longest `time` of the same (default "+lock.DefaultCohortTime.String()+")")
-	fs.Var(&list[fault.Fault]{values: &g.faults, parse: fault.Parse}, "fault", "`faults` of every run, such as pause@2s+300ms (2 s after measuring began, for 300 ms)")
+	fs.Var(&list[fault.Fault]{values: &g.faults, parse: fault.Parse}, "fault", "`faults` of every run, such as pause@2s+300ms (2 s after measuring began, for 300 ms) or kill@2s:2 (two of the servers, until measuring ends)")
 
 	fs.Var(bounded[int]{&g.repeat, whole(1, 1000)}, "repeat", "`number` of interleaved repetitions of the whole grid")
 	fs.Var(bounded[uint64]{&g.seed, func(s string) (uint64, error) {
@@ -215,14 +216,17 @@ func holdMethod(text string) (string, error) {
 	return "", fmt.Errorf("want %s, %s or %s", harness.HoldSleep, harness.HoldNanosleep, harness.HoldSpin)
 }
 
-// addresses is the flag -redis. Its commas separate addresses, and the hosts of
-// one that has several.
-type addresses struct{ values *[]lock.Endpoint }
+// addresses is the flag that names servers of a kind. Its commas separate
+// addresses, and the hosts of one that has several.
+type addresses struct {
+	kind   server.Kind
+	values *[]lock.Endpoint
+}
 
 func (a addresses) Set(text string) error {
 	list := server.Addresses(text)
 	if len(list) == 0 {
-		return errors.New("want redis://[USER:PASSWORD@]HOST[:PORT][/DB]")
+		return errors.New("want " + strings.Join(a.kind.Addresses, " or "))
 	}
 	*a.values = append(*a.values, list...)
 	return nil
@@ -237,16 +241,16 @@ func (a addresses) String() string {
 	return fmt.Sprint(*a.values)
 }
 
-// sources are the flags that say where servers come from.
+// sources are the flags that say where servers come from, by kind.
 type sources struct {
-	urls     []lock.Endpoint
-	topology string
-	from     server.Source
-	image    string
+	urls       map[string]*[]lock.Endpoint
+	topologies map[string]*string
+	images     map[string]*string
+	from       server.Source
 }
 
 func (s *sources) flags(fs *flag.FlagSet) {
-	s.urlFlag(fs)
+	s.urlFlags(fs)
 	fs.Var(bounded[server.Source]{&s.from, func(text string) (server.Source, error) {
 		switch from := server.Source(text); from {
 		case server.URL, server.Binary, server.Docker, server.Embedded:
@@ -254,17 +258,37 @@ func (s *sources) flags(fs *flag.FlagSet) {
 		}
 		return "", errors.New("want url, binary, docker or embedded")
 	}}, "server", "allow only this `source` of servers: url, binary, docker or embedded (default the first that works, or $LOCKBENCH_SERVER)")
-	fs.Var(bounded[string]{&s.topology, func(text string) (string, error) {
-		_, err := server.ParseTopology(text)
-		return text, err
-	}}, "redis-topology", "`topology` of the redis servers that are started: single, cluster or sentinel (default single, or $LOCKBENCH_REDIS_TOPOLOGY)")
-	fs.StringVar(&s.image, "image", "", "container `image` (default $LOCKBENCH_REDIS_IMAGE, or one of this module's or redis:8)")
+	s.topologies, s.images = map[string]*string{}, map[string]*string{}
+	for _, k := range server.Kinds() {
+		s.topologies[k.Name], s.images[k.Name] = new(string), new(string)
+		if len(k.Topologies) > 0 {
+			fs.Var(bounded[string]{s.topologies[k.Name], func(text string) (string, error) {
+				_, err := server.ParseTopology(k.Name, text)
+				return text, err
+			}}, k.Name+"-topology", fmt.Sprintf("`topology` of the %s servers that are started: single or %s (default single, or $%s)",
+				k.Name, joined(k.Topologies), k.Env("TOPOLOGY")))
+		}
+		fs.StringVar(s.images[k.Name], k.Name+"-image", "", fmt.Sprintf("container `image` of %s (default $%s, or one of this module's or a public one)", k.Name, k.Env("IMAGE")))
+	}
 }
 
-// urlFlag declares the one flag of sources that lock has too.
-func (s *sources) urlFlag(fs *flag.FlagSet) {
-	fs.Var(addresses{&s.urls}, "redis", "`URL` of a server that runs already, redis:// or rediss://; several nodes by commas; "+
-		"redis+cluster://HOST,HOST and redis+sentinel://HOST,HOST/NAME (default $LOCKBENCH_REDIS_URL)")
+// joined is a list for a sentence.
+func joined(list []lock.Topology) string {
+	var names []string
+	for _, t := range list {
+		names = append(names, string(t))
+	}
+	return strings.Join(names, " or ")
+}
+
+// urlFlags declares the flags of sources that lock has too.
+func (s *sources) urlFlags(fs *flag.FlagSet) {
+	s.urls = map[string]*[]lock.Endpoint{}
+	for _, k := range server.Kinds() {
+		s.urls[k.Name] = new([]lock.Endpoint)
+		fs.Var(addresses{k, s.urls[k.Name]}, k.Name, fmt.Sprintf("`URL` of %s that runs already: %s; several independent ones by commas (default $%s)",
+			k.Name, strings.Join(k.Addresses, ", "), k.Env("URL")))
+	}
 }
 
 // options are the flags, each over its environment variable.
@@ -273,20 +297,26 @@ func (s *sources) options() (server.Options, error) {
 	if err != nil {
 		return o, misuse("%w", err)
 	}
-	if len(s.urls) > 0 {
-		if s.from != "" && s.from != server.URL {
-			return o, misuse("-redis names a server and -server %s wants another: give one of them", s.from)
-		}
-		o.URLs, o.Source = map[string][]lock.Endpoint{"redis": s.urls}, server.URL
-	}
+	o.Embeds = etcdchild.Embeds() // as main sees to
 	if s.from != "" {
 		o.Source = s.from
 	}
-	if s.topology != "" {
-		o.Topology, _ = server.ParseTopology(s.topology) // checked when it was read
-	}
-	if s.image != "" {
-		o.Image = s.image
+	for _, k := range server.Kinds() {
+		if list := *s.urls[k.Name]; len(list) > 0 {
+			if s.from != "" && s.from != server.URL {
+				return o, misuse("-%s names a server and -server %s wants another: give one of them", k.Name, s.from)
+			}
+			o.URLs[k.Name] = list
+			if s.from == "" {
+				o.Source = "" // of the environment, which a flag goes before
+			}
+		}
+		if t := s.topologies[k.Name]; t != nil && *t != "" {
+			o.Topologies[k.Name], _ = server.ParseTopology(k.Name, *t) // checked when it was read
+		}
+		if i := s.images[k.Name]; i != nil && *i != "" {
+			o.Images[k.Name] = *i
+		}
 	}
 	return o, nil
 }

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"strings"
 
 	"github.com/lockbench/lockbench/impls"
@@ -52,14 +53,16 @@ type entry struct {
 	Caps   lock.Caps    `json:"caps"`
 	Unsafe lock.Hazards `json:"unsafe"`
 	Exempt []string     `json:"exempt,omitempty"`
-	Doc    string       `json:"doc"`
-	Source string       `json:"source"`
+	// Engines are those of a variant that can switch.
+	Engines []string `json:"engines,omitempty"`
+	Doc     string   `json:"doc"`
+	Source  string   `json:"source"`
 }
 
 func listJSON(w io.Writer, all []lock.Variant) error {
 	list := []entry{}
 	for _, v := range all {
-		list = append(list, entry{v.Algo, v.Client, v.Needs, v.Caps, v.Unsafe, v.Exempt, v.Doc, v.Source})
+		list = append(list, entry{v.Algo, v.Client, v.Needs, v.Caps, v.Unsafe, v.Exempt, v.Engines, v.Doc, v.Source})
 	}
 	e := json.NewEncoder(w)
 	e.SetEscapeHTML(false)
@@ -67,8 +70,20 @@ func listJSON(w io.Writer, all []lock.Variant) error {
 	return e.Encode(list)
 }
 
+// needsOf says what the variants of one algorithm need: one of several where they
+// differ.
+func needsOf(same []lock.Variant) string {
+	var list []string
+	for _, v := range same {
+		if text := v.Needs.String(); !slices.Contains(list, text) {
+			list = append(list, text)
+		}
+	}
+	return strings.Join(list, " or ")
+}
+
 // byAlgo lists the variants of each algorithm, which differ in nothing but the
-// client.
+// client and what that needs.
 func byAlgo(all []lock.Variant) [][]lock.Variant {
 	at := make(map[string]int)
 	var rows [][]lock.Variant
@@ -88,7 +103,7 @@ func listText(w io.Writer, all []lock.Variant) error {
 	rows := [][]string{{"ALGO", "CLIENTS", "NEEDS", "SYNOPSIS", "FAILS"}}
 	for _, same := range byAlgo(all) {
 		v := same[0]
-		rows = append(rows, []string{v.Algo, or(strings.Join(clientsOf(same), " "), "–"), v.Needs.String(), v.Synopsis(), strings.Join(v.Exempt, " ")})
+		rows = append(rows, []string{v.Algo, or(strings.Join(clientsOf(same), " "), "–"), needsOf(same), v.Synopsis(), strings.Join(v.Exempt, " ")})
 	}
 	return table(w, rows)
 }
@@ -113,9 +128,11 @@ func markdown(all []lock.Variant) string {
 	b.WriteString(strings.Repeat("|---", 7) + "|\n")
 	for _, same := range byAlgo(all) {
 		v := same[0]
-		cells("`"+v.Algo+"`", strings.Join(clientsOf(same), ", "), v.Needs.String(),
+		cells("`"+v.Algo+"`", strings.Join(clientsOf(same), ", "), needsOf(same),
 			strings.Join(v.Caps.List(), ", "), breaks(v), v.Synopsis(), v.Source)
 	}
+	b.WriteString("\nWhat the locks of each family can do. A name stands here only where the suite runs that case on it, and it passes:\n\n")
+	b.WriteString(featureTable(all))
 	return b.String()
 }
 

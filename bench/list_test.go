@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/lockbench/lockbench/harness/locktest"
 	"github.com/lockbench/lockbench/impls"
 )
 
@@ -122,5 +123,37 @@ func TestReadmeIsInStep(t *testing.T) {
 	}
 	if want != string(text) {
 		t.Error("README.md is out of step: write its table with lockbench list -into README.md")
+	}
+}
+
+// A feature is said to be there only where a case of the suite proves it.
+func TestFeaturesAreProved(t *testing.T) {
+	cases := make(map[string]locktest.Case)
+	for _, c := range locktest.Cases() {
+		cases[c.Name] = c
+	}
+	for _, f := range features() {
+		if len(f.proofs) == 0 {
+			t.Errorf("%s: nothing proves it", f.name)
+		}
+		for _, name := range f.proofs {
+			c, ok := cases[name]
+			if !ok {
+				t.Errorf("%s: there is no case %q", f.name, name)
+			}
+			// The case applies to every variant that is said to have the feature, and a
+			// declared hazard does not turn it into its contrary.
+			for _, v := range impls.All() {
+				if f.has(v) && (!v.Caps.Has(c.Needs) || v.Caps&c.Without != 0 || v.Unsafe&(c.Breaks|c.Moot) != 0) {
+					t.Errorf("%s: %s does not run on %s as a promise", f.name, name, v.Name())
+				}
+			}
+		}
+	}
+	text := featureTable(impls.All())
+	for _, want := range []string{"| fencing token |", "| Redis |", "all but"} {
+		if !strings.Contains(text, want) {
+			t.Errorf("the table lacks %q:\n%s", want, text)
+		}
 	}
 }

@@ -30,8 +30,8 @@ func lockCommand() command {
 		does: "holds a key while a command runs, like flock(1) across machines",
 		more: `
 The key is used as it stands, so that other programs can take the same one. The
-server has to be one that the others see: -redis or LOCKBENCH_REDIS_URL names it,
-none is ever started. SIGINT and SIGTERM are passed on to CMD, which finds its
+server has to be one that the others see: -KIND or LOCKBENCH_KIND_URL names it, such
+as -redis; none is ever started. SIGINT and SIGTERM are passed on to CMD, which finds its
 fencing token in LOCKBENCH_TOKEN if the algorithm has one (redis-fenced).
 
 If the lease ends while CMD runs, CMD gets SIGTERM and, 5 s later, SIGKILL.
@@ -48,7 +48,7 @@ exit status:
   127  CMD was not found`,
 		setup: func(fs *flag.FlagSet) func(context.Context, stdio) error {
 			var l locking
-			l.from.urlFlag(fs)
+			l.from.urlFlags(fs)
 			fs.StringVar(&l.algo, "algo", "redis-watchdog", "`name` of the algorithm; all that use the key must agree on it")
 			fs.StringVar(&l.client, "client", "", "`name` of the client library (default the first that has the algorithm)")
 			fs.StringVar(&l.key, "key", "", "the `key` to hold")
@@ -142,7 +142,7 @@ func (l *locking) resolve() (lock.Variant, lock.Deployment, error) {
 	}
 	d = lock.Deployment{Kind: v.Needs.Kind, Nodes: o.URLs[v.Needs.Kind]}
 	if need, have := max(v.Needs.Nodes, 1), len(d.Nodes); have == 0 {
-		return v, d, misuse("no server named: a lock needs one that the others see too, by -redis URL or LOCKBENCH_REDIS_URL")
+		return v, d, misuse("no server named: a lock needs one that the others see too, by -%s URL or LOCKBENCH_%s_URL", d.Kind, strings.ToUpper(d.Kind))
 	} else if have != need {
 		return v, d, misuse("%s takes %d servers, %d are named", v.Name(), need, have)
 	}

@@ -19,6 +19,8 @@ import (
 	"text/tabwriter"
 
 	"github.com/redis/go-redis/v9/logging"
+
+	"github.com/lockbench/lockbench/harness/server/etcdchild"
 )
 
 // The exit statuses, of which 75 and 76 belong to lock, as do the command's own
@@ -33,6 +35,7 @@ const (
 )
 
 func main() {
+	etcdchild.Main() // for the server that run starts where no etcd is installed
 	// go-redis would write remarks on its connections to stderr, which is for one
 	// clear line. Its switch is process-wide, so it belongs here.
 	logging.Disable()

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/lockbench/lockbench/harness/server"
+	"github.com/lockbench/lockbench/harness/server/etcdchild"
 	"github.com/lockbench/lockbench/impls/lock"
 	"github.com/lockbench/lockbench/impls/redis/goredis"
 	"github.com/lockbench/lockbench/results"
@@ -27,6 +28,7 @@ import (
 const asCommand = "LOCKBENCH_TEST_AS_COMMAND"
 
 func TestMain(m *testing.M) {
+	etcdchild.Main()
 	if os.Getenv(asCommand) != "" {
 		main()
 	}

@@ -382,11 +382,11 @@ func TestServers(t *testing.T) {
 	if err := json.Unmarshal([]byte(o.stdout), &list); err != nil || o.status != 0 {
 		t.Fatalf("%v: %+v", err, o)
 	}
-	used := 0
+	used := map[string]int{}
 	for _, s := range list {
 		if s.Used {
-			used++
-			if want := string(source(t)); s.Source != want && s.Source != "docker" {
+			used[s.Kind]++
+			if want := string(source(t)); s.Kind == "redis" && s.Source != want && s.Source != "docker" {
 				t.Errorf("run would use %s, want %s", s.Source, want)
 			}
 		}
@@ -394,19 +394,24 @@ func TestServers(t *testing.T) {
 			t.Errorf("%+v", s)
 		}
 	}
-	if used != 1 || len(list) < 4 {
-		t.Errorf("%d of %d are used", used, len(list))
+	for kind, n := range used {
+		if n != 1 {
+			t.Errorf("%d sources of %s are used", n, kind)
+		}
+	}
+	if used["redis"] != 1 || len(list) < 4 {
+		t.Errorf("of %d these are used: %v", len(list), used)
 	}
 	text := lockbench(t, "servers")
 	if strings.Count(text.stdout, "\n* redis ") != 1 || text.status != 0 {
 		t.Errorf("%+v", text)
 	}
 	forced := lockbench(t, "servers", "-server", "embedded")
-	if !strings.Contains(forced.stdout, "* redis  embedded") {
+	if !regexp.MustCompile(`(?m)^\* redis +embedded `).MatchString(forced.stdout) {
 		t.Errorf("%+v", forced)
 	}
 	closed := lockbench(t, "servers", "-redis", "redis://127.0.0.1:"+closedPort(t))
-	if closed.status != exitFailure || strings.Contains(closed.stdout, "\n* ") || !strings.Contains(closed.stderr, "would find no server") {
+	if closed.status != exitFailure || strings.Contains(closed.stdout, "\n* redis ") || !strings.Contains(closed.stderr, "would find no server") {
 		t.Errorf("%+v", closed)
 	}
 }

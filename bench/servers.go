@@ -15,12 +15,12 @@ import (
 
 func serversCommand() command {
 	return command{
-		name: "servers", args: "[-json] [-redis URL] [-redis-topology T] [-server SOURCE] [-image IMAGE]",
+		name: "servers", args: "[-json] [-KIND URL] [-KIND-topology T] [-KIND-image IMAGE] [-server SOURCE]",
 		does: "shows the servers found on this machine, and how to get those that are missing",
 		more: `
 The sources are listed in the order in which run tries them; it would use the
 one marked with *. Nothing is started. The exit status is 1 if run would find no
-server.`,
+server at all, or not one that was named.`,
 		setup: func(fs *flag.FlagSet) func(context.Context, stdio) error {
 			asJSON := fs.Bool("json", false, "print a JSON array with one object for each source")
 			var from sources
@@ -58,9 +58,10 @@ type sight struct {
 }
 
 // survey looks at the sources of every kind of server that all needs. It is
-// complete if run would find each kind.
+// complete if run would find some kind, and each of which an address is given.
 func survey(ctx context.Context, all []lock.Variant, o server.Options) (list []sight, complete bool) {
 	list, complete = []sight{}, true
+	some := false
 	var kinds []string
 	for _, v := range all {
 		if k := v.Needs.Kind; k != "" && !slices.Contains(kinds, k) {
@@ -74,9 +75,10 @@ func survey(ctx context.Context, all []lock.Variant, o server.Options) (list []s
 			chosen = chosen || s.Used
 			list = append(list, s)
 		}
-		complete = complete && chosen
+		some = some || chosen
+		complete = complete && (chosen || len(o.URLs[kind]) == 0)
 	}
-	return list, complete
+	return list, complete && some
 }
 
 // allowed tells whether o lets run take a server from this source.

@@ -9,13 +9,21 @@ import (
 	"github.com/lockbench/lockbench/impls/lock"
 )
 
+// fromProgram ends a test that needs servers which work together and finds no
+// program to start them from: as a failure wherever redis is required, whatever
+// else it was found as.
+func fromProgram(t *testing.T, topology lock.Topology) {
+	t.Helper()
+	if src := source(t); src != server.Binary {
+		lacking(t, "redis", "a "+string(topology)+" is started from a program only, and redis is "+string(src)+" here")
+	}
+}
+
 // group starts servers that work together, and returns their URL.
 func group(t *testing.T, topology lock.Topology) string {
 	t.Helper()
-	if source(t) != server.Binary {
-		t.Skip("NOT TESTED: there is no server program to make a " + string(topology) + " of")
-	}
-	s, err := server.Start(t.Context(), lock.Needs{Kind: "redis"}, server.Options{Source: server.Binary, Topology: topology})
+	fromProgram(t, topology)
+	s, err := server.Start(t.Context(), lock.Needs{Kind: "redis"}, server.Options{Source: server.Binary, Topologies: map[string]lock.Topology{"redis": topology}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -30,9 +38,7 @@ func group(t *testing.T, topology lock.Topology) string {
 // What cannot run on a cluster is left out by name, and the record says what the
 // rest ran on.
 func TestRunCluster(t *testing.T) {
-	if source(t) != server.Binary {
-		t.Skip("NOT TESTED: there is no server program to make a cluster of")
-	}
+	fromProgram(t, lock.Cluster)
 	out := filepath.Join(t.TempDir(), "runs.jsonl")
 	o := lockbench(t, small(t, "-redis-topology", "cluster", "-algo", "redis-token,redis-multi,redis-redlock", "-keys", "8",
 		"-yardstick=false", "-out", out)...)
@@ -54,7 +60,7 @@ func TestRunCluster(t *testing.T) {
 func TestTopologyByAddress(t *testing.T) {
 	for _, topology := range []lock.Topology{lock.Cluster, lock.Sentinel} {
 		url := group(t, topology)
-		for _, client := range []string{"goredis", "redigo"} {
+		for _, client := range []string{"goredis", "redigo", "rueidis"} {
 			o := lockbench(t, "lock", "-redis", url, "-algo", "redis-fenced", "-client", client, "-key", "lb:{"+string(topology)+"}:k", "--", "true")
 			if o.status != 0 {
 				t.Errorf("%s, %s: %+v", topology, client, o)

@@ -5,6 +5,7 @@ import (
 	"math"
 	"runtime"
 	"runtime/metrics"
+	"time"
 
 	"github.com/lockbench/lockbench/harness/server"
 	"github.com/lockbench/lockbench/results"
@@ -18,6 +19,8 @@ type cost struct {
 	allocs                  float64 // heap objects
 	cmds, attempts, wakeups int64
 	misses                  int64
+	pooled                  int64         // connections taken out of the clients' pools
+	poolWait                time.Duration // for them
 	grants                  int64
 	at                      int64 // reading of the run's clock
 }
@@ -41,6 +44,7 @@ func (s *session) readCost(ctx context.Context) cost {
 	c.allocs = float64(objects[0].Value.Uint64())
 	c.cmds, c.attempts, c.wakeups = s.count.Read()
 	c.misses = s.count.Misses()
+	c.pooled, c.poolWait = s.count.PoolWait()
 	_, c.grants = s.rec.total()
 	return c
 }
@@ -72,5 +76,8 @@ func (s *session) putCost(m results.Metrics) {
 		put(results.CmdsPerAcq, float64(b.cmds-a.cmds)/grants)
 		put(results.AttemptsPerAcq, float64(b.attempts-a.attempts)/grants)
 		put(results.WakeupsPerAcq, float64(b.wakeups-a.wakeups)/grants)
+	}
+	if b.pooled > 0 {
+		put(results.PoolWaitPerAcq, float64(b.poolWait-a.poolWait)/grants)
 	}
 }

@@ -50,7 +50,7 @@ type recorder struct {
 	windows          []int64 // grants in each interval of the series
 	owners           []int64 // grants in the window, of each owner of this shard
 
-	reading int64 // ns that readers were inside, in the window
+	longestWrite int64 // see results.WriterWait
 
 	lost, timeouts, refused, errors, waiting int64
 	firstErr                                 error
@@ -146,13 +146,6 @@ func (rec *recording) granted(o op) {
 			r.lost++
 		}
 	}
-	if o.shared && start != 0 {
-		to := o.freed
-		if end := rec.window.end.Load(); end != 0 {
-			to = min(to, end)
-		}
-		r.reading += max(0, to-max(o.granted, start))
-	}
 	if rec.window.holds(o.done) {
 		r.cycles++
 		r.cycleSum += o.cycle
@@ -160,6 +153,31 @@ func (rec *recording) granted(o op) {
 	if o.err != nil {
 		r.fail(o.err)
 	}
+}
+
+// writerWaited takes down that o, a writer's, waited from called to granted or,
+// if it was not granted, to when it gave up.
+func (rec *recording) writerWaited(o op) {
+	to := o.granted
+	start, end := rec.window.start.Load(), rec.window.end.Load()
+	if end != 0 {
+		to = min(to, end)
+	}
+	if start == 0 || to <= start || o.called >= to {
+		return
+	}
+	r := rec.shard(o.owner)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.longestWrite = max(r.longestWrite, to-o.called)
+}
+
+// longestWrite is results.WriterWait.
+func (rec *recording) longestWrite() (ns int64) {
+	for i := range rec.shards {
+		ns = max(ns, rec.shards[i].longestWrite)
+	}
+	return ns
 }
 
 // ended says how an acquire without a grant came to its end.

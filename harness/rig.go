@@ -51,7 +51,7 @@ func (r *Rig) Run(ctx context.Context, t Trial) (results.Run, error) {
 	run := results.Run{
 		Schema: results.Schema, ID: NewID(), Session: r.Session, Block: t.Block, Trial: t.Name(),
 		Algo: t.Variant.Algo, Client: t.Variant.Client, Unsafe: t.Variant.Unsafe.List(),
-		Server: r.describe(t.Variant), Load: t.Load, Metrics: results.Metrics{},
+		Guarantee: guarantee(t.Variant, r.Server), Server: r.describe(t.Variant), Load: t.Load, Metrics: results.Metrics{},
 	}
 	config, err := json.Marshal(t.Config)
 	if err != nil {
@@ -60,7 +60,8 @@ func (r *Rig) Run(ctx context.Context, t Trial) (results.Run, error) {
 	run.Config = config
 
 	names := keyNames(run.ID, t.Load.Keys, r.Server != nil && r.Server.Topology() == lock.Cluster)
-	defer r.remove(t.Variant, names)
+	t.Config.Group = "lb:{" + run.ID + "}:" // not stored: it is another for each run
+	defer r.remove(t.Variant, t.Config.Group, names)
 	var count lock.Counters
 	t.Config.Count = &count
 	d, goDirect, err := r.reach(t)
@@ -159,7 +160,7 @@ func firstOf(errs []error) error {
 }
 
 // remove deletes the keys of a run by name, also after ctx has ended.
-func (r *Rig) remove(v lock.Variant, names []string) {
+func (r *Rig) remove(v lock.Variant, group string, names []string) {
 	if r.Server == nil || v.Needs.Kind == "" {
 		return
 	}
@@ -168,6 +169,9 @@ func (r *Rig) remove(v lock.Variant, names []string) {
 	var all []string
 	for _, name := range names {
 		all = append(all, v.Names(name)...)
+	}
+	if v.State != nil {
+		all = append(all, v.State(group)...)
 	}
 	// A server that died has no keys; one that stalls loses them to their TTL.
 	_, _ = r.Server.Remove(ctx, all...)

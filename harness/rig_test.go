@@ -76,7 +76,7 @@ func TestRunInMemory(t *testing.T) {
 			t.Errorf("no %s in %v", name, m.Names())
 		}
 	}
-	for _, name := range []string{"response-p50-ns", "lag-p50-ns", "srv-cpu-ns/acq", "cmds/acq", "unserved"} {
+	for _, name := range []string{"response-p50-ns", "lag-p50-ns", "srv-cpu-ns/acq", "cmds/acq", "pool-wait-ns/acq", "unserved"} {
 		if v, ok := m[name]; ok {
 			t.Errorf("%s = %v has no meaning in this run", name, v)
 		}
@@ -141,6 +141,41 @@ func TestRunOnRedis(t *testing.T) {
 	// The run removed what it made.
 	if n, err := r.Server.Remove(t.Context(), variant(t, "redis-fenced", "goredis").Names("lb:{"+run.ID+"}:0")...); err != nil || n != 0 {
 		t.Errorf("%d keys were left behind (%v)", n, err)
+	}
+}
+
+// A run is a group of its own, and what the group left goes with the keys.
+func TestRunRemovesWhatItsGroupLeft(t *testing.T) {
+	v := variant(t, "failover-epoch", "goredis")
+	o, err := server.FromEnv()
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := server.Start(t.Context(), v.Needs, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	var group string
+	state := v.State
+	v.State = func(g string) []string { group = g; return state(g) }
+	run, err := (&harness.Rig{Server: s}).Run(t.Context(), harness.Trial{Variant: v, Load: load(4, time.Millisecond)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if m := run.Metrics; m["errors"] != 0 || m["violations"] != 0 || m["stale-tokens"] != 0 || m["acq/s"] == 0 {
+		t.Errorf("metrics %v, valid %+v", m, run.Valid)
+	}
+	if !strings.Contains(group, run.ID) {
+		t.Errorf("the group %q is not that of the run %s", group, run.ID)
+	}
+	names := append(state(group), v.Names("lb:{"+run.ID+"}:0")...)
+	if n, err := s.Remove(t.Context(), names...); err != nil || n != 0 {
+		t.Errorf("%d of %q were left behind (%v)", n, names, err)
 	}
 }
 

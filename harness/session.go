@@ -27,9 +27,10 @@ type session struct {
 	server  *server.Server // nil if the variant needs none
 	count   *lock.Counters
 
-	clock   clock
-	rec     *recording
-	witness *witness
+	clock    clock
+	rec      *recording
+	witness  *witness
+	together together // the readers
 
 	stop atomic.Bool  // owners start no further operation
 	left atomic.Int64 // operations that a run bounded by Ops may still measure
@@ -246,7 +247,7 @@ func (s *session) loop(ctx, releases context.Context, owner int) {
 		keys   = stream(s.t.Seed, owner, forKeys)
 		holds  = stream(s.t.Seed, owner, forHolds)
 		thinks = stream(s.t.Seed, owner, forThinks)
-		modes  = stream(s.t.Seed, owner, forModes)
+		reads  = l.Reads(owner)
 		began  = s.clock.now()
 	)
 	for !s.stop.Load() && ctx.Err() == nil {
@@ -257,7 +258,7 @@ func (s *session) loop(ctx, releases context.Context, owner int) {
 		if !l.OwnKeys {
 			o.key = pickKey(keys, l.Keys, s.cdf)
 		}
-		o.shared = l.Shared > 0 && modes.Float64() < l.Shared
+		o.shared = reads
 		hold := l.Hold.Mean
 		if l.Hold.Kind != "fixed" {
 			hold = l.Hold.Draw(holds)
@@ -291,6 +292,9 @@ func (s *session) operate(ctx, releases context.Context, locker lock.Locker, o *
 	if err != nil {
 		s.refused(ctx, acquire, o, err)
 		return false
+	}
+	if s.t.Load.Shared > 0 && !o.shared {
+		s.rec.writerWaited(*o)
 	}
 	inside := s.claim(o)
 	if f, ok := lease.(lock.Fenced); ok {
@@ -328,6 +332,9 @@ func (s *session) refused(ctx, acquire context.Context, o *op, err error) {
 		how = timedOut
 	}
 	s.rec.empty(o.owner, o.due, o.granted, how, err)
+	if s.t.Load.Shared > 0 && !o.shared {
+		s.rec.writerWaited(*o)
+	}
 	switch {
 	case how == broken:
 		_ = sleep(ctx, 10*time.Millisecond)

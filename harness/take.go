@@ -40,6 +40,7 @@ func (s *session) reenter(ctx context.Context, locker lock.Locker, o *op, into [
 // was free.
 func (s *session) claim(o *op) (inside uint64) {
 	if o.shared {
+		s.together.enter(s.clock, &s.rec.window)
 		if s.witness.enterShared(o.key, o.owner, o.granted) {
 			return 1
 		}
@@ -59,6 +60,7 @@ func (s *session) unclaim(o *op, inside uint64) {
 		if inside != 0 {
 			s.witness.leaveShared(o.key)
 		}
+		s.together.leave(s.clock, &s.rec.window)
 		return
 	}
 	for i := range s.t.Load.Together {

@@ -115,10 +115,12 @@ func TestModesOfTaking(t *testing.T) {
 		check func(results.Metrics) bool
 	}{
 		{"shared=0.9", results.Load{Shared: 0.9}, false, func(m results.Metrics) bool {
-			return m[results.Readers] > 0 && m["acquire-shared-p50-ns"] > 0 && m["acquire-p50-ns"] > 0
+			return m[results.Readers] > 0 && m["acquire-shared-p50-ns"] > 0 && m[results.Overlap] > 0 && m[results.WriterWait] > 0
 		}},
 		{"shared=1", results.Load{Shared: 1}, false, func(m results.Metrics) bool {
-			return m[results.Readers] > 1.5 && m[results.Readers] <= 6 // none waits, so they overlap
+			_, writes := m[results.WriterWait]
+			return m[results.Readers] > 1.5 && m[results.Readers] <= 6 && // none waits, so they overlap
+				m[results.Overlap] > 1.0/6 && m[results.Overlap] <= 1 && !writes
 		}},
 		{"shared=0.5", results.Load{Shared: 0.5}, true, func(m results.Metrics) bool { return m[results.Violations] > 0 }},
 		{"depth=3", results.Load{Depth: 3}, false, func(m results.Metrics) bool { return true }},

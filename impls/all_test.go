@@ -14,6 +14,7 @@ import (
 
 	"github.com/lockbench/lockbench/harness/locktest"
 	"github.com/lockbench/lockbench/impls"
+	"github.com/lockbench/lockbench/impls/lock"
 )
 
 func TestAll(t *testing.T) {
@@ -27,6 +28,9 @@ func TestAll(t *testing.T) {
 		clients[v.Algo] = append(clients[v.Algo], v.Client)
 		if len(v.Exempt) > 0 && !strings.HasPrefix(v.Algo, "peer-") {
 			t.Errorf("%s is ours and exempt from %q", v.Name(), v.Exempt)
+		}
+		if v.Caps.Has(lock.Switch) != (len(v.Engines) > 1) {
+			t.Errorf("%s declares %s and has the engines %q", v.Name(), v.Caps, v.Engines)
 		}
 		for _, name := range v.Exempt {
 			if !slices.ContainsFunc(locktest.Cases(), func(c locktest.Case) bool { return c.Name == name }) {
@@ -50,10 +54,19 @@ func TestAll(t *testing.T) {
 	for algo, list := range clients {
 		want := []string{""}
 		switch {
+		case strings.HasPrefix(algo, "failover-"):
+			want = []string{"goredis"}
 		case strings.HasPrefix(algo, "redis-"):
 			want = []string{"goredis", "redigo"}
+		case strings.HasPrefix(algo, "peer-etcd"):
+			// The library is the client.
 		case strings.HasPrefix(algo, "peer-rueidis"):
 			want = []string{"rueidis"}
+		case strings.HasPrefix(algo, "sql-") && strings.HasSuffix(algo, "-notify"):
+			want = []string{"pgx"} // the other database has no such messages
+		case strings.HasPrefix(algo, "sql-"):
+			want = []string{"mysql", "pgx"}
+		case algo == "peer-zk":
 		case strings.HasPrefix(algo, "peer-"):
 			want = []string{"goredis"}
 		}
@@ -72,8 +85,8 @@ func TestAll(t *testing.T) {
 			t.Errorf("%s is missing", algo)
 		}
 	}
-	if got := len(impls.All()); got != 3+2*20+6+8 {
-		t.Errorf("%d variants, want 20 on each of 2 Redis clients, 6 on rueidis, 3 in memory and 8 peers", got)
+	if got := len(impls.All()); got != 3+2*20+6+2*5+3+6+1+3+10 {
+		t.Errorf("%d variants, want 3 in memory, 20 on each of 2 Redis clients, 6 on rueidis, 5 on each of 2 databases and 3 on one of them, 6 on ZooKeeper, 1 on etcd, 3 that fail over and 10 peers", got)
 	}
 }
 

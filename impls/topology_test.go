@@ -26,7 +26,7 @@ const patience = 2 * time.Minute
 // group starts servers that work together, until the end of the test.
 func group(t *testing.T, topology lock.Topology) *server.Server {
 	t.Helper()
-	return start(t, lock.Needs{Kind: "redis"}, onBinary(t, topology), true)
+	return start(t, lock.Needs{Kind: "redis"}, onBinary(t, "redis", topology), true)
 }
 
 // eventually polls until f returns nil.
@@ -62,6 +62,10 @@ func open(t *testing.T, algo, client string, d lock.Deployment, c lock.Config) l
 	})
 	return l
 }
+
+// clients are the libraries that redis-handoff runs on, wherever servers work
+// together.
+var clients = []string{"goredis", "redigo", "rueidis"}
 
 // outcome is how an Acquire ended.
 type outcome struct {
@@ -206,7 +210,7 @@ func TestHandoffCluster(t *testing.T) {
 	r := ringOf(t, s)
 	config := lock.Config{TTL: 10 * time.Minute, Timeout: 5 * time.Second, Conns: 4}
 	// One after the other: each counts all listeners.
-	for n, client := range []string{"goredis", "redigo"} {
+	for n, client := range clients {
 		t.Run(client, func(t *testing.T) {
 			key, slot := r.key(t, client, 1)
 			t.Cleanup(func() {
@@ -275,7 +279,7 @@ func TestHandoffClusterNodeDies(t *testing.T) {
 		client     string
 	}
 	var pairs []pair
-	for _, client := range []string{"goredis", "redigo"} {
+	for _, client := range clients {
 		there, _ := r.key(t, client, 0)
 		dying, _ := r.key(t, client, 2)
 		holder := open(t, "redis-handoff", client, s.Deployment, config)
@@ -352,8 +356,11 @@ func TestSentinelFailover(t *testing.T) {
 	}
 	var all []one
 	old := plain(t, before)
-	for _, algo := range []string{"redis-token", "redis-handoff"} {
-		for _, client := range []string{"goredis", "redigo"} {
+	for _, algo := range []string{"redis-token", "redis-handoff", "redis-tracking"} {
+		for _, client := range clients {
+			if algo == "redis-tracking" && client != "rueidis" {
+				continue // no other library has client-side caching
+			}
 			o := one{name: algo + "/" + client, key: "lb:{" + algo + client + "}:k"}
 			o.l = open(t, algo, client, s.Deployment, lock.Config{TTL: 5 * time.Second, Timeout: time.Second, Conns: 4})
 			var err error
@@ -425,7 +432,7 @@ func TestSentinelFailover(t *testing.T) {
 func TestTopologyUnreachable(t *testing.T) {
 	t.Parallel()
 	for _, address := range []string{"redis+cluster://:canary@%s", "redis+sentinel://:canary@%s/m"} {
-		for _, client := range []string{"goredis", "redigo"} {
+		for _, client := range clients {
 			l, err := net.Listen("tcp", "127.0.0.1:0")
 			if err != nil {
 				t.Fatal(err)

@@ -66,13 +66,14 @@ func Run(ctx context.Context, plan []Fault, s *server.Server, begin time.Time) (
 
 // Parse reads one fault: "pause@2s+300ms" pauses the servers 2 s after the
 // measured window began, for 300 ms; with ":2" behind it, the first two of them.
+// "kill@2s" ends them until the window is over, "kill@2s:2" the first two.
 func Parse(text string) (Fault, error) {
 	kind, rest, ok := strings.Cut(text, "@")
-	at, lasts, ok2 := strings.Cut(rest, "+")
-	if !ok || !ok2 {
-		return nil, fmt.Errorf("%q is no fault: want pause@2s+300ms (kind, when, for how long)", text)
+	rest, number, some := strings.Cut(rest, ":")
+	at, lasts, long := strings.Cut(rest, "+")
+	if !ok || (kind == "pause") && !long {
+		return nil, fmt.Errorf("%q is no fault: want pause@2s+300ms (kind, when, for how long) or kill@2s", text)
 	}
-	lasts, number, some := strings.Cut(lasts, ":")
 	servers := 0
 	if some {
 		n, err := strconv.Atoi(number)
@@ -85,12 +86,17 @@ func Parse(text string) (Fault, error) {
 	if err != nil || due < 0 {
 		return nil, fmt.Errorf("%q is no fault: %q is no time after the start, such as 2s", text, at)
 	}
-	long, err := time.ParseDuration(lasts)
-	if err != nil || long <= 0 {
+	switch {
+	case kind == "kill" && long:
+		return nil, fmt.Errorf("%q is no fault: a server that is killed stays dead until the end: want kill@%s", text, at)
+	case kind == "kill":
+		return Kill{At: due, Servers: servers}, nil
+	case kind != "pause":
+		return nil, fmt.Errorf("%q is no fault: there is no %q, only pause and kill", text, kind)
+	}
+	d, err := time.ParseDuration(lasts)
+	if err != nil || d <= 0 {
 		return nil, fmt.Errorf("%q is no fault: %q is no length of time, such as 300ms", text, lasts)
 	}
-	if kind != "pause" {
-		return nil, fmt.Errorf("%q is no fault: there is no %q, only pause", text, kind)
-	}
-	return Pause{At: due, For: long, Servers: servers}, nil
+	return Pause{At: due, For: d, Servers: servers}, nil
 }

@@ -228,11 +228,95 @@ func TestPauseSome(t *testing.T) {
 	}
 }
 
+// Some of the servers die, and come back empty when it is over.
+func TestKill(t *testing.T) {
+	s := start(t, server.Binary)
+	list := clients(t, s)
+	for _, n := range []int{1, 0} {
+		for _, c := range list {
+			if err := c.Set(t.Context(), "k", "v", time.Hour).Err(); err != nil {
+				t.Fatal(err)
+			}
+		}
+		dead := s.Processes()
+		if n > 0 {
+			dead = dead[:n]
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		got := make(chan strike, 1)
+		go func() {
+			k, err := Kill{Servers: n}.Strike(ctx, s)
+			got <- strike{k, err}
+		}()
+		for end := time.Now().Add(30 * time.Second); len(s.Processes()) > 2-len(dead); time.Sleep(time.Millisecond) {
+			if time.Now().After(end) {
+				t.Fatalf("%v run, %v were to be killed", s.Processes(), dead)
+			}
+		}
+		for i, c := range list {
+			if err := c.Ping(t.Context()).Err(); (err == nil) != (i >= len(dead)) {
+				t.Errorf("%d are dead: server %d: %v", len(dead), i, err)
+			}
+		}
+		cancel()
+		k := <-got
+		if k.err != nil || k.struck.From.IsZero() || k.struck.To.Before(k.struck.From) {
+			t.Fatalf("%+v", k)
+		}
+		for i, c := range list {
+			// A client may find first that its old connection is gone.
+			if err := c.Ping(t.Context()).Err(); err != nil {
+				t.Logf("server %d: %v", i, err)
+			}
+			left, err := c.Exists(t.Context(), "k").Result()
+			if want := i >= len(dead); err != nil || (left == 1) != want {
+				t.Errorf("%d were dead: server %d has %d keys: %v", len(dead), i, left, err)
+			}
+		}
+		if again := s.Processes(); len(again) != 2 || slices.Contains(again, dead[0]) {
+			t.Errorf("%v run after %v were killed", again, dead)
+		}
+		if _, err := s.Usage(t.Context()); err != nil {
+			t.Errorf("the cost of servers that came back: %v", err)
+		}
+	}
+	if k, err := (Kill{Servers: 3}).Strike(t.Context(), s); err == nil || !k.From.IsZero() {
+		t.Error("three of two servers were killed")
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if k, err := (Kill{}).Strike(ctx, s); !errors.Is(err, context.Canceled) || !k.From.IsZero() {
+		t.Errorf("with a ctx that has ended: %+v, %v", k, err)
+	}
+	first := s.Processes()[0]
+	if err := first.Signal(os.Kill); err != nil {
+		t.Fatal(err)
+	}
+	for end := time.Now().Add(30 * time.Second); len(s.Processes()) > 1; time.Sleep(time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatal("a server does not end")
+		}
+	}
+	if _, err := (Kill{Servers: 1}).Strike(t.Context(), s); err == nil {
+		t.Error("a server was killed beside one that had died by itself")
+	}
+	given, err := server.Start(t.Context(), lock.Needs{Kind: "redis"}, server.Options{URLs: map[string][]lock.Endpoint{"redis": s.Deployment.Nodes[1:]}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = given.Close() }()
+	if _, err := (Kill{}).Strike(t.Context(), given); !errors.Is(err, ErrNotOurs) {
+		t.Errorf("a server of somebody else's: %v", err)
+	}
+}
+
 func TestParse(t *testing.T) {
 	for text, want := range map[string]Fault{
 		"pause@2s+300ms": Pause{At: 2 * time.Second, For: 300 * time.Millisecond},
 		"pause@0s+1s":    Pause{For: time.Second},
 		"pause@0s+1s:2":  Pause{For: time.Second, Servers: 2},
+		"kill@2s":        Kill{At: 2 * time.Second},
+		"kill@100ms:2":   Kill{At: 100 * time.Millisecond, Servers: 2},
 	} {
 		f, err := Parse(text)
 		if err != nil || f != want {
@@ -251,7 +335,12 @@ func TestParse(t *testing.T) {
 		"pause@-1s+1s":    `"-1s" is no time after the start`,
 		"pause@1s+0s":     `"0s" is no length of time`,
 		"pause@1s+":       `"" is no length of time`,
-		"explode@1s+1s":   `there is no "explode", only pause`,
+		"explode@1s+1s":   `there is no "explode", only pause and kill`,
+		"explode@1s":      `there is no "explode", only pause and kill`,
+		"kill":            "or kill@2s",
+		"kill@x":          `"x" is no time after the start`,
+		"kill@1s+1s":      "want kill@1s",
+		"kill@1s:0":       `"0" is no number of servers`,
 		"pause@1s+1s+2s":  `"1s+2s" is no length of time`,
 		"pause@1s+300 ms": `"300 ms" is no length of time`,
 		"pause@1s+1s:":    `"" is no number of servers`,

@@ -115,12 +115,12 @@ func await(ctx context.Context, list []server.Process) error {
 
 // refusal says why nothing of s may be stopped, and what would help.
 func refusal(s *server.Server) error {
-	switch s.Source {
-	case server.URL:
+	switch {
+	case s.Source == server.URL:
 		return fmt.Errorf("%w: it was given as an address; use -server binary", ErrNotOurs)
-	case server.Embedded, server.Memory:
+	case s.Source == server.Memory, s.Source == server.Embedded && s.Kind == "redis":
 		return fmt.Errorf("%w: it runs inside this process; use -server binary", ErrNotOurs)
-	case server.Docker:
+	case s.Source == server.Docker:
 		return fmt.Errorf("%w: the processes of its container are not visible here; use -server binary", ErrNotOurs)
 	}
 	return fmt.Errorf("%w: it has ended, or this system does not show its processes", ErrNotOurs)

@@ -74,12 +74,15 @@ func (e *env) finish() {
 	if err := e.proxies.Close(); err != nil {
 		e.Errorf("%s: closing the proxies of a case: %v", e.v.Name(), err)
 	}
-	if e.o.Remove == nil || len(e.keys) == 0 {
+	var names []string
+	if e.v.State != nil {
+		names = e.v.State(e.group())
+	}
+	if e.o.Remove == nil || len(e.keys)+len(names) == 0 {
 		return
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), e.o.Patience)
 	defer cancel()
-	var names []string
 	for _, key := range e.keys {
 		names = append(names, e.v.Names(key)...)
 	}
@@ -148,11 +151,22 @@ func (e *env) key(name string) string {
 	return key
 }
 
+// group is that of all clients of this case.
+func (e *env) group() string { return "lb:{" + e.id + "}:" }
+
 // config is that of a client whose leases last ttl. The default of NodeTimeout
 // is shorter than a busy machine takes for a command now and then, and a client
 // on several nodes would take those that are slow for dead.
 func (e *env) config(ttl time.Duration) lock.Config {
-	return lock.Config{TTL: ttl, Timeout: 10 * time.Second, NodeTimeout: min(2*time.Second, ttl/2), Conns: 8, Unawaited: e.o.Unawaited}
+	return lock.Config{TTL: ttl, Timeout: 10 * time.Second, NodeTimeout: min(2*time.Second, ttl/2), Conns: 8, Unawaited: e.o.Unawaited, Group: e.group()}
+}
+
+// roomy is config for a client that holds or waits for n keys at once, each of
+// which may take a connection.
+func (e *env) roomy(ttl time.Duration, n int) lock.Config {
+	c := e.config(ttl)
+	c.Conns = max(c.Conns, n)
+	return c
 }
 
 // open opens a client whose leases last ttl.
@@ -256,7 +270,7 @@ func (e *env) tryFor(l lock.Locker, key string, d time.Duration) lock.Lease {
 	switch {
 	case g.err == nil && g.lease != nil:
 		return g.lease
-	case g.lease == nil && errors.Is(g.err, context.DeadlineExceeded):
+	case g.lease == nil && ctx.Err() != nil && errors.Is(g.err, context.DeadlineExceeded):
 		return nil
 	}
 	e.Fatalf("Acquire: lease %v, error %v", g.lease, g.err)

@@ -171,7 +171,7 @@ func takeover(e *env) {
 func takeoverRound(e *env) {
 	const most = 8
 	keys := make([]string, most+2)
-	dead := e.open(e.ttl)
+	dead := e.openAs(e.d, e.roomy(e.ttl, len(keys)))
 	for i := range keys {
 		keys[i] = e.key(fmt.Sprintf("dead-%d-%d", len(e.keys), i))
 		e.take(dead, keys[i])
@@ -238,7 +238,11 @@ func pause(e *env) {
 		c := e.config(e.ttl)
 		c.Timeout = e.ttl
 		e.take(e.openAs(d, c), key)
-		proxies.SetBoth(fault.Reset)
+		if e.v.Frees == lock.ByConnection {
+			proxies.SetBoth(fault.Hold) // a client that stalls closes nothing
+		} else {
+			proxies.SetBoth(fault.Reset)
+		}
 	} else {
 		e.take(e.open(e.ttl), key)
 	}
@@ -265,7 +269,7 @@ func oddNames() []string {
 // another, and each must exclude itself.
 func oddKeys(e *env) {
 	list := oddNames()
-	holder, other := e.open(long), e.open(long)
+	holder, other := e.openAs(e.d, e.roomy(long, len(list))), e.openAs(e.d, e.roomy(long, len(list)))
 	leases := make([]lock.Lease, len(list))
 	for i, name := range list {
 		g := e.end(e.start(e.Context(), holder, e.key(name)), fmt.Sprintf("Acquire of the free key %.40q, while %d others are held,", name, i))

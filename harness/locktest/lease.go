@@ -13,7 +13,7 @@ import (
 func leaseCases() []Case {
 	return []Case{
 		{
-			Name: "lease-lasts", Breaks: lock.NoExclusion, run: leaseLasts,
+			Name: "lease-lasts", Breaks: lock.NoExclusion, timed: true, run: leaseLasts,
 			Sentence: "TTL is how long a lease lasts if nobody renews it; 0 is DefaultTTL.",
 		},
 		{
@@ -25,7 +25,7 @@ func leaseCases() []Case {
 			Sentence: "Close drops the client without releasing leases; they expire.",
 		},
 		{
-			Name: "deadline", Moot: lock.Crash | lock.NoExclusion, proxy: true, run: deadline,
+			Name: "deadline", Moot: lock.Crash | lock.NoExclusion, proxy: true, timed: true, run: deadline,
 			Sentence: "Deadline is counted from before the request was sent, on this process's monotonic clock, so the lease cannot have ended earlier unless the server's clock jumped.",
 		},
 		{

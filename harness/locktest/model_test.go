@@ -208,7 +208,11 @@ func (m *modelLocker) Close() error {
 	return nil
 }
 
-func (m *modelLocker) owner() string { return fmt.Sprintf("%p-%d", m, m.last.Add(1)) }
+// owners numbers all owners of the process: the address of a client may be that
+// of one which is gone, whose owners the service remembers.
+var owners atomic.Uint64
+
+func (m *modelLocker) owner() string { return fmt.Sprintf("%p-%d", m, owners.Add(1)) }
 
 func (m *modelLocker) Acquire(ctx context.Context, key string) (lock.Lease, error) {
 	return m.acquire(ctx, m.c, request{Keys: []string{key}, Owner: m.owner()})

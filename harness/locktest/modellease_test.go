@@ -35,7 +35,7 @@ func (m *modelLocker) lease(q request, a answer, sent time.Time) lock.Lease {
 	case "one token":
 		l.token = 7
 	case "tokens of its own":
-		l.token = m.last.Load()
+		l.token = m.last.Add(1)
 	case "lost from the start", "lost by release":
 		l.lost = make(chan struct{})
 	}

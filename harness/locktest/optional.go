@@ -24,6 +24,14 @@ func optionalCases() []Case {
 			Sentence: "Wait frees the key, sleeps until cond is signalled, and takes the key again before it returns.",
 		},
 		{Name: "cond-broadcast", Needs: lock.Cond, run: condBroadcast, Sentence: "Broadcast wakes all owners that wait for cond."},
+		{
+			Name: "switch", Needs: lock.Switch, Breaks: lock.Failover, Moot: lock.NoExclusion, run: switched,
+			Sentence: "Nobody is granted a key there while a lease of the engine before may last, and the holder of that learns through Lost that it has ended.",
+		},
+		{
+			Name: "switch-names", Needs: lock.Switch, run: switchNames,
+			Sentence: "Switch makes the named engine the active one; Variant.Engines has the names.",
+		},
 		{Name: "inspect", Moot: lock.NoExclusion, run: inspect, Sentence: "Inspect reports who holds key, for how long, and who waits."},
 	}
 }
@@ -253,6 +261,74 @@ func condBroadcast(e *env) {
 		case <-time.After(e.o.Patience):
 			e.Broken("only %d of %d owners were woken", i, n)
 		}
+	}
+}
+
+// switchTo switches l, as a step of a case.
+func (e *env) switchTo(l lock.Locker, engine string) error {
+	e.Helper()
+	s, ok := l.(lock.Switcher)
+	if !ok {
+		e.Fatalf("declares switch, but is no lock.Switcher")
+	}
+	return e.end(e.call(func() (lock.Lease, error) { return nil, s.Switch(e.Context(), engine) }), "Switch").err
+}
+
+// switched moves to another engine while a key is held, and lets the next owner ask
+// there.
+func switched(e *env) {
+	ttl := e.ttl
+	if e.declared {
+		ttl = long // so that nobody is in time by being slow
+	}
+	key := e.key("k")
+	a, b := e.open(ttl), e.open(ttl)
+	old := e.take(a, key)
+	if err := e.switchTo(b, e.v.Engines[1]); err != nil {
+		e.Fatalf("switch: %v", err)
+	}
+	g := e.end(e.start(e.Context(), b, key), "Acquire after a switch")
+	if g.err != nil {
+		e.Fatalf("acquire: %v", g.err)
+	}
+	if d, ok := old.(lock.Deadliner); ok && g.at.Before(d.Deadline().Add(-slack)) {
+		e.Broken("a key was granted on the next engine %v before the deadline of its lease on the one before", d.Deadline().Sub(g.at))
+	}
+	select {
+	case <-old.Lost():
+	case <-time.After(e.o.Patience):
+		e.Broken("%v after a switch the holder on the engine before does not know", e.o.Patience)
+	}
+	if err := e.release(old); !errors.Is(err, lock.ErrLost) {
+		e.Broken("Release of a lease on the engine before returned %v", err)
+	}
+}
+
+// switchNames goes through all engines and back to the first one, and asks for one
+// that is not there.
+func switchNames(e *env) {
+	l := e.open(e.ttl)
+	var newest uint64
+	for _, engine := range append(e.v.Engines[1:len(e.v.Engines):len(e.v.Engines)], e.v.Engines[0]) {
+		if err := e.switchTo(l, engine); err != nil {
+			e.Broken("Switch to %q: %v", engine, err)
+		}
+		lease := e.tryFor(l, e.key("k"), e.o.Patience)
+		if lease == nil {
+			e.Broken("after Switch to %q a free key was not granted", engine)
+		}
+		if f, ok := lease.(lock.Fenced); ok && !e.v.Unsafe.Has(lock.Failover) {
+			if f.Token() <= newest {
+				e.Broken("on %s a token is %d, after %d", engine, f.Token(), newest)
+			}
+			newest = f.Token()
+		}
+		if err := e.release(lease); err != nil && !errors.Is(err, lock.ErrLost) { // it is short
+			e.Broken("Release on %s: %v", engine, err)
+		}
+	}
+	if err := e.switchTo(l, "no such engine"); err == nil {
+		e.Broken("Switch to an engine that is not there returned no error")
 	}
 }
 

@@ -99,7 +99,7 @@ func renewStops(e *env) {
 	}
 	c := e.config(long)
 	c.Renew = 10 * time.Millisecond
-	a, b := e.openAs(e.d, c), e.open(long)
+	a, b := e.openAs(e.d, c), e.openAs(e.d, e.roomy(long, n))
 	var keys []string
 	done := make(chan error, n)
 	for i := range n {

@@ -258,7 +258,13 @@ func counts(e *env) {
 		e.free(e.take(l, key))
 	}
 	cmds, attempts, _ := c.Count.Read()
-	if got := attempts - attempts0; got != n {
+	// On several servers a release is over once most of them have carried it out, and
+	// an attempt that comes before the others have may have to be made again.
+	most := int64(n)
+	if e.v.Needs.Nodes > 1 && e.v.Engines == nil { // engines serve one at a time
+		most = 2 * n
+	}
+	if got := attempts - attempts0; got < n || got > most {
 		e.Broken("%d attempts were counted for %d grants of a free key", got, n)
 	}
 	// One to take and one to free is the least that any service gets by with.

@@ -6,6 +6,8 @@ import "syscall"
 
 const diesWithUs = false
 
-func childAttr() *syscall.SysProcAttr { return nil }
+func childAttr(bool) *syscall.SysProcAttr { return nil }
 
 func sessionAttr() *syscall.SysProcAttr { return nil }
+
+func (*tempDir) giveAway(string) error { return nil }

@@ -8,6 +8,8 @@ import "syscall"
 // process; the janitor does it then.
 const diesWithUs = false
 
-func childAttr() *syscall.SysProcAttr { return &syscall.SysProcAttr{Setpgid: true} }
+func childAttr(unprivileged bool) *syscall.SysProcAttr {
+	return &syscall.SysProcAttr{Setpgid: true, Credential: credential(unprivileged)}
+}
 
 func sessionAttr() *syscall.SysProcAttr { return &syscall.SysProcAttr{Setsid: true} }

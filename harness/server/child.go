@@ -15,9 +15,9 @@ type child struct {
 // spawn starts cmd. The kernel kills such a child when the *thread* that
 // started it ends, and the Go runtime ends threads at will. So one goroutine
 // keeps its thread from the start to the end of the child; it sleeps in the
-// system call that waits for it.
-func spawn(cmd *exec.Cmd) (*child, error) {
-	cmd.SysProcAttr = childAttr()
+// system call that waits for it. Unprivileged makes it nobody's if we are root.
+func spawn(cmd *exec.Cmd, unprivileged bool) (*child, error) {
+	cmd.SysProcAttr = childAttr(unprivileged)
 	c := &child{cmd: cmd, done: make(chan struct{})}
 	started := make(chan error)
 	go func() {

@@ -96,7 +96,7 @@ func openEngine(ctx context.Context) (*engine, error) {
 	}
 	if u, err := url.Parse(e.cli.DaemonHost()); err != nil || u.Scheme != "unix" && u.Scheme != "npipe" && u.Hostname() != "localhost" && u.Hostname() != "127.0.0.1" {
 		_ = e.close()
-		return nil, missing("the container engine is on another machine, where a loopback port cannot be reached; start a server there and give its address: export " + envURL + "=redis://HOST:6379")
+		return nil, missing("the container engine is on another machine, where a loopback port cannot be reached; start a server there and give its address: `lockbench servers` says how")
 	}
 	return e, nil
 }
@@ -132,38 +132,70 @@ func (e *engine) close() error {
 	return e.provider.Close()
 }
 
-// redisImage chooses the image; see Options.
-func (e *engine) redisImage(ctx context.Context, o Options) string {
-	if o.Image != "" {
-		return o.Image
+// localImage is what scripts/image makes of the installed program of a kind.
+func localImage(kind string) string { return "lockbench/" + kind + ":local" }
+
+// image chooses the image of a kind, whose usual one is fallback; see Options. A
+// kind without a usual one has to be given one.
+func (e *engine) image(ctx context.Context, kind, fallback string, o Options) (string, error) {
+	if image := o.Images[kind]; image != "" {
+		return image, nil
 	}
-	if _, err := e.cli.ImageInspect(ctx, localImage); err == nil {
-		return localImage
+	local := localImage(kind)
+	if _, err := e.cli.ImageInspect(ctx, local); err == nil {
+		return local, nil
 	}
-	return redisImage
+	if fallback == "" {
+		return "", missing(fmt.Sprintf("there is no usual image of %s, and the engine does not have %s; get it with: scripts/image %[1]s, or name one that has a shell with -%[1]s-image", kind, local))
+	}
+	return fallback, nil
 }
 
-// inspectImage says what an image holds, or that it has to be fetched.
-func (e *engine) inspectImage(ctx context.Context, image string) (product, version string, err error) {
+// inspectImage says what an image of a kind holds, or that it has to be fetched.
+func (e *engine) inspectImage(ctx context.Context, kind, image string) (product, version string, err error) {
 	i, err := e.cli.ImageInspect(ctx, image)
 	switch {
 	case errdefs.IsNotFound(err):
-		return "", "", noImage(image)
+		return "", "", noImage(kind, image)
 	case err != nil:
 		return "", "", fmt.Errorf("image %s: %w", image, err)
 	}
 	if i.Config != nil {
-		product, version = imageVersion(image, i.Config.Labels, i.Config.Env)
+		product, version = imageVersion(kind, image, i.Config.Labels, i.Config.Env)
 	}
 	return product, version, nil
 }
 
-func noImage(image string) error {
-	get := "docker pull " + image
-	if image == localImage {
-		get = "scripts/image"
+func noImage(kind, image string) error {
+	get := "docker pull " + image + ", or make one of the installed server with: scripts/image " + kind
+	if image == localImage(kind) {
+		get = "scripts/image " + kind
 	}
 	return missing("the engine does not have the image " + image + "; get it with: " + get)
+}
+
+// imageVersion reads product and version of an image from what its maker wrote
+// on it; both are guesses until the server itself has been asked.
+func imageVersion(kind, image string, labels map[string]string, env []string) (product, version string) {
+	product = kind
+	switch {
+	case kind == "redis" && strings.Contains(image, "valkey"):
+		product = "valkey"
+	case kind == "mysql" && (image == localImage(kind) || strings.Contains(image, "mariadb")):
+		product = "mariadb"
+	}
+	if v := labels["org.opencontainers.image.version"]; v != "" {
+		return product, v
+	}
+	for _, e := range env {
+		if v, ok := strings.CutPrefix(e, strings.ToUpper(product)+"_VERSION="); ok {
+			return product, v
+		}
+	}
+	if i := strings.LastIndexByte(image, ':'); i > strings.LastIndexByte(image, '/') {
+		version = image[i+1:]
+	}
+	return product, version
 }
 
 // gone reports whether a container's removal failed because it is gone or

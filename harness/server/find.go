@@ -17,8 +17,9 @@ type Found struct {
 // and starts nothing. It connects to the URLs in o and to a local container
 // engine, nowhere else. A kind that nobody knows has no sources.
 func Find(ctx context.Context, kind string, o Options) []Found {
-	if kind != "redis" {
+	k, ok := kindOf(kind)
+	if !ok {
 		return nil
 	}
-	return findRedis(ctx, o)
+	return k.find(ctx, o)
 }

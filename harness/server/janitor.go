@@ -53,7 +53,7 @@ while read -r p; do
 done
 for i in 1 2 3 4; do
 	docker ps -aq --no-trunc --filter "label=$1" | while read -r id; do
-		docker rm -f "$id"
+		docker rm -f -v "$id"
 	done
 	sleep 1
 done >/dev/null 2>&1

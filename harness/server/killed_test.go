@@ -10,25 +10,31 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"strconv"
 	"strings"
 	"syscall"
 	"testing"
 	"time"
 
+	"github.com/containerd/errdefs"
 	"github.com/moby/moby/client"
 
+	"github.com/lockbench/lockbench/harness/server/etcdchild"
 	"github.com/lockbench/lockbench/impls/lock"
 )
 
-// childEnv makes the test binary start servers of that source and wait to be
-// killed; see TestKilled.
+// childEnv makes the test binary start servers of that kind and source, such as
+// "redis binary", and wait to be killed; see TestKilled.
 const childEnv = "LOCKBENCH_TEST_CHILD"
 
-func beChild(src Source) int {
-	n := lock.Needs{Kind: "redis", Nodes: 2}
+func beChild(kind string, src Source) int {
+	n := lock.Needs{Kind: kind, Nodes: 1}
+	if kind == "redis" || src == Embedded {
+		n.Nodes = 2
+	}
 	fmt.Println("starting")
-	s, err := Start(context.Background(), n, Options{Source: src})
+	s, err := Start(context.Background(), n, Options{Source: src, Embeds: etcdchild.Embeds()})
 	if err != nil {
 		fmt.Println(err)
 		return 1
@@ -58,11 +64,12 @@ type started struct {
 	Processes  []Process
 }
 
-// startChild runs this test binary as a process that starts servers of src.
-func startChild(t *testing.T, src Source) (cmd *exec.Cmd, out *bufio.Reader) {
+// startChild runs this test binary as a process that starts servers of kind from
+// src.
+func startChild(t *testing.T, kind string, src Source) (cmd *exec.Cmd, out *bufio.Reader) {
 	t.Helper()
 	cmd = exec.Command(os.Args[0])
-	cmd.Env = append(os.Environ(), childEnv+"="+string(src))
+	cmd.Env = append(os.Environ(), childEnv+"="+kind+" "+string(src))
 	cmd.Stderr = os.Stderr
 	if _, err := cmd.StdinPipe(); err != nil {
 		t.Fatal(err)
@@ -95,11 +102,14 @@ func kill(t *testing.T, cmd *exec.Cmd) {
 }
 
 func TestKilled(t *testing.T) {
-	for _, src := range []Source{Binary, Docker} {
-		t.Run(string(src), func(t *testing.T) {
-			start(t, lock.Needs{Kind: "redis"}, Options{Source: src}) // is it here at all?
+	for _, c := range []struct {
+		kind string
+		src  Source
+	}{{"redis", Binary}, {"redis", Docker}, {"etcd", Embedded}} {
+		t.Run(c.kind+"/"+string(c.src), func(t *testing.T) {
+			start(t, lock.Needs{Kind: c.kind}, Options{Source: c.src, Embeds: etcdchild.Embeds()}) // is it here at all?
 			_, left := ownTemp(t)
-			cmd, out := startChild(t, src)
+			cmd, out := startChild(t, c.kind, c.src)
 			line, err := out.ReadString('\n')
 			var r started
 			if err != nil || json.Unmarshal([]byte(line), &r) != nil || len(r.Nodes) != 2 {
@@ -110,10 +120,10 @@ func TestKilled(t *testing.T) {
 					t.Fatalf("%s does not run", e)
 				}
 			}
-			if src == Binary && (len(r.Processes) != 2 || len(left()) != 1) {
+			if c.src != Docker && (len(r.Processes) != 2 || len(left()) != 1) {
 				t.Fatalf("processes %v, directories %v", r.Processes, left())
 			}
-			if src == Docker && len(r.Containers) != 2 {
+			if c.src == Docker && len(r.Containers) != 2 {
 				t.Fatalf("containers %v", r.Containers)
 			}
 			kill(t, cmd)
@@ -131,13 +141,53 @@ func TestKilled(t *testing.T) {
 	}
 }
 
+// The same for the kinds whose server has more processes than one, or a directory,
+// in its container.
+func TestKilledContainers(t *testing.T) {
+	for _, c := range contained {
+		t.Run(c.kind, func(t *testing.T) {
+			withImage(t, c.kind)
+			cmd, out := startChild(t, c.kind, Docker)
+			line, err := out.ReadString('\n')
+			var r started
+			if err != nil || json.Unmarshal([]byte(line), &r) != nil || len(r.Nodes) != 1 || len(r.Containers) != 1 {
+				t.Fatalf("child says %q, %v", line, err)
+			}
+			if !listens(lock.Endpoint(r.Nodes[0])) {
+				t.Fatalf("%s does not run", r.Nodes[0])
+			}
+			e, err := openEngine(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer func() { _ = e.close() }()
+			in, err := e.cli.ContainerInspect(t.Context(), r.Containers[0], client.ContainerInspectOptions{})
+			if err != nil || len(in.Container.Mounts) == 0 {
+				t.Fatalf("its data lie in no volume: %v", err)
+			}
+			kill(t, cmd)
+			for _, p := range r.Processes {
+				eventually(t, "the end of a server process", func() bool { return !p.Alive() })
+			}
+			eventually(t, r.Nodes[0]+" closed", func() bool { return !listens(lock.Endpoint(r.Nodes[0])) })
+			wantGone(t, r.Containers[0])
+			for _, m := range in.Container.Mounts {
+				eventually(t, "the end of the volume "+m.Name, func() bool {
+					_, err := e.cli.VolumeInspect(t.Context(), m.Name, client.VolumeInspectOptions{})
+					return errdefs.IsNotFound(err)
+				})
+			}
+		})
+	}
+}
+
 // TestKilledWhileStarting kills at any moment of a start.
 func TestKilledWhileStarting(t *testing.T) {
 	t.Run("binary", func(t *testing.T) {
 		start(t, lock.Needs{Kind: "redis"}, Options{Source: Binary}) // is it here at all?
 		dir, left := ownTemp(t)
 		for range 12 {
-			cmd, _ := startChild(t, Binary)
+			cmd, _ := startChild(t, "redis", Binary)
 			time.Sleep(rand.N(40 * time.Millisecond)) // any moment will do
 			kill(t, cmd)
 		}
@@ -154,7 +204,7 @@ func TestKilledWhileStarting(t *testing.T) {
 		}
 		var labels []string
 		for range 8 {
-			cmd, _ := startChild(t, Docker)
+			cmd, _ := startChild(t, "redis", Docker)
 			labels = append(labels, strconv.Itoa(cmd.Process.Pid)+"-")
 			time.Sleep(rand.N(700 * time.Millisecond))
 			kill(t, cmd)
@@ -219,6 +269,9 @@ func TestServerThatDies(t *testing.T) {
 func TestProcessOfAnotherTime(t *testing.T) {
 	self, ok := process(os.Getpid())
 	if !ok {
+		if runtime.GOOS == "linux" {
+			t.Fatal("this process is not there")
+		}
 		t.Skip("NOT TESTED, because this system does not show its processes")
 	}
 	if !self.Alive() || self.Stopped() {

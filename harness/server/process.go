@@ -60,6 +60,23 @@ func process(pid int) (p Process, ok bool) {
 	return Process{PID: pid, Start: start}, err == nil
 }
 
+// children lists the processes that pid has started and not waited for, empty
+// where the system does not tell.
+func children(pid int) (list []Process) {
+	files, _ := filepath.Glob(filepath.Join(procDir(pid), "task", "*", "children"))
+	for _, f := range files {
+		b, _ := os.ReadFile(f) // of a thread that has just ended there is nothing to read
+		for field := range strings.FieldsSeq(string(b)) {
+			if id, err := strconv.Atoi(field); err == nil {
+				if p, ok := process(id); ok {
+					list = append(list, p)
+				}
+			}
+		}
+	}
+	return list
+}
+
 func procDir(pid int) string { return filepath.Join("/proc", strconv.Itoa(pid)) }
 
 // stat reads state and start time from a stat file of proc(5). The name of the
@@ -105,4 +122,23 @@ func cpu(list []Process) (ns float64, ok bool) {
 		}
 	}
 	return ns, len(list) > 0
+}
+
+// resident sums the memory in bytes that the processes of list have in RAM, field
+// 2 of /proc/PID/statm. Pages that several share count for each. Ok is false if
+// the system does not tell, or list is empty.
+func resident(list []Process) (bytes float64, ok bool) {
+	for _, p := range list {
+		b, err := os.ReadFile(filepath.Join(procDir(p.PID), "statm"))
+		f := strings.Fields(string(b))
+		if err != nil || len(f) < 2 || !p.Alive() {
+			return 0, false
+		}
+		pages, err := strconv.ParseFloat(f[1], 64)
+		if err != nil {
+			return 0, false
+		}
+		bytes += pages * float64(os.Getpagesize())
+	}
+	return bytes, len(list) > 0
 }

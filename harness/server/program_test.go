@@ -11,9 +11,11 @@ import (
 	"github.com/lockbench/lockbench/impls/lock"
 )
 
+const envProgram = "LOCKBENCH_REDIS_SERVER"
+
 // A program that was named is used or is an error.
 func TestProgram(t *testing.T) {
-	o := Options{Program: "/nowhere/valkey-server"}
+	o := Options{Programs: map[string]string{"redis": "/nowhere/valkey-server"}}
 	s, err := Start(t.Context(), lock.Needs{Kind: "redis"}, o)
 	if err == nil {
 		_ = s.Close()
@@ -32,7 +34,7 @@ func TestCompareAndDelete(t *testing.T) {
 		}
 		t.Errorf("on the embedded server: %v, want ErrMissing", err)
 	}
-	o := Options{Source: Binary, Program: os.Getenv(envProgram)}
+	o := Options{Source: Binary, Programs: map[string]string{"redis": os.Getenv(envProgram)}}
 	s, err := Start(t.Context(), need, o)
 	if errors.Is(err, ErrMissing) && !slices.Contains(strings.Fields(os.Getenv("LOCKBENCH_REQUIRE")), "valkey9") {
 		t.Skipf("NOT TESTED on a server that has it (scripts/newer gets one, %s names it): %v", envProgram, err)

@@ -37,10 +37,10 @@ type redisNode struct {
 
 // The modes of a server, which it must be in to serve as what it is wanted for.
 const (
-	alone    = "" // a master by itself
-	member   = "cluster"
-	watcher  = "sentinel"
-	follower = "replica"
+	alone     = "" // a master by itself
+	clustered = "cluster"
+	watcher   = "sentinel"
+	follower  = "replica"
 )
 
 // connectRedis connects to e, which must be a server by itself, and looks at
@@ -135,11 +135,11 @@ func (n *redisNode) look(ctx context.Context, mode string) error {
 	}
 	n.id, n.pid = info["run_id"], info["process_id"]
 	switch is := cmp.Or(info["redis_mode"], info["server_mode"]); { // the second is Valkey's
-	case is == member && mode == alone:
+	case is == clustered && mode == alone:
 		return errors.New("it is a node of a cluster: give its address as redis+cluster://HOST:PORT")
 	case is == watcher && mode == alone:
 		return errors.New("it is a sentinel: give its address as redis+sentinel://HOST:PORT/NAME, with the name of the master")
-	case (mode == member || mode == watcher) && is != mode:
+	case (mode == clustered || mode == watcher) && is != mode:
 		return fmt.Errorf("it runs in %s mode, and a %s is needed", is, mode)
 	case is != "" && is != "standalone" && is != mode:
 		return fmt.Errorf("it runs in %s mode, and a standalone server is needed", is)
@@ -173,6 +173,23 @@ func (n *redisNode) settings(ctx context.Context, info map[string]string) string
 		}
 	}
 	return strings.Join(list, " ")
+}
+
+// durable says what of its keys outlives the server, as its settings have it.
+func (n *redisNode) durable() string {
+	switch {
+	case n.product == "miniredis":
+		return "nothing"
+	case strings.Contains(n.options, "appendonly yes appendfsync always"):
+		return "each write, on disk"
+	case strings.Contains(n.options, "appendonly yes"):
+		return "writes, on disk within a second"
+	case strings.Contains(n.options, "appendonly no") && strings.Contains(n.options, "save ''"):
+		return "nothing"
+	case strings.Contains(n.options, "save "):
+		return "snapshots, minutes old"
+	}
+	return "" // it did not let us ask
 }
 
 // parseInfo reads the "name:value" lines of INFO.

@@ -51,7 +51,7 @@ func joinCluster(ctx context.Context, e lock.Endpoint) (_ *cluster, err error) {
 	var errs []error
 	for _, h := range hosts {
 		var node *redisNode
-		if node, err = connectNode(ctx, h, member); err != nil {
+		if node, err = connectNode(ctx, h, clustered); err != nil {
 			errs = append(errs, err)
 			continue
 		}
@@ -107,7 +107,7 @@ func (c *cluster) learn(ctx context.Context, node *redisNode, h lock.Endpoint) e
 		if err != nil {
 			return err
 		}
-		n, err := connectNode(ctx, e, member)
+		n, err := connectNode(ctx, e, clustered)
 		if err != nil {
 			return err
 		}
@@ -191,7 +191,7 @@ func startCluster(ctx context.Context, path string, d *tempDir, h *crew) (*clust
 	}()
 	var addrs []string
 	for range masters {
-		p, n, e, err := startBinary(ctx, path, d, role{member, func(ctx context.Context, _ int, _ string) ([]string, error) {
+		p, n, e, err := startBinary(ctx, path, d, role{clustered, func(ctx context.Context, _ int, _ string) ([]string, error) {
 			// Left to itself the server takes its port + 10000, which nobody has
 			// seen to be free.
 			bus, err := freePort(ctx)

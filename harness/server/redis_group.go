@@ -68,7 +68,7 @@ func (s *Server) addGroup(ctx context.Context, n lock.Needs, o Options, t lock.T
 		}
 		s.hosts = append(s.hosts, nil)
 	case Binary:
-		path, err := groupBinary(ctx, o.Program, t)
+		path, err := groupBinary(ctx, o, t)
 		if err != nil {
 			return err
 		}
@@ -97,7 +97,7 @@ func (s *Server) addGroup(ctx context.Context, n lock.Needs, o Options, t lock.T
 }
 
 func onlyBinary(t lock.Topology) string {
-	return fmt.Sprintf("needs an installed server program or an address: a %s is started from a program only", t)
+	return fmt.Sprintf("needs an installed server program or an address: the topology %s is started from a program only", t)
 }
 
 func example(t lock.Topology) string {
@@ -112,8 +112,8 @@ func example(t lock.Topology) string {
 
 // groupBinary is redisBinary for a group, which wants a program that can be told
 // its second port.
-func groupBinary(ctx context.Context, program string, t lock.Topology) (string, error) {
-	path, err := redisBinary(program)
+func groupBinary(ctx context.Context, o Options, t lock.Topology) (string, error) {
+	path, err := redisBinary(o)
 	if err != nil {
 		return "", err
 	}

@@ -4,21 +4,16 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
 
 	"github.com/lockbench/lockbench/impls/lock"
 )
 
-// redisImage is what a container runs where nothing else is asked for, and
-// localImage what scripts/image makes from the installed binary.
-const (
-	redisImage = "redis:8"
-	localImage = "lockbench/redis:local"
-)
+// redisImage is what a container runs where nothing else is asked for.
+const redisImage = "redis:8"
 
 // hint says how to name what t is about.
 func hint(t lock.Topology) string {
-	return "no address was given; give one with: export " + envURL + "=" + example(t)
+	return "no address was given; give one with: export LOCKBENCH_REDIS_URL=" + example(t)
 }
 
 // startRedis provides n.Nodes independent servers from src.
@@ -32,7 +27,7 @@ func startRedis(ctx context.Context, src Source, n lock.Needs, o Options) (*Serv
 	if !ok {
 		first = s.nodes[0].(group).first()
 	}
-	s.Product, s.Version, s.Options = first.product, first.version, first.options
+	s.Product, s.Version, s.Options, s.Durable = first.product, first.version, first.options, first.durable()
 	return s, nil
 }
 
@@ -64,7 +59,7 @@ func (s *Server) addRedis(ctx context.Context, n lock.Needs, o Options) error {
 			return nil, node, given[i], err
 		}
 	case Binary:
-		path, err := redisBinary(o.Program)
+		path, err := redisBinary(o)
 		if err != nil {
 			return err
 		}
@@ -83,7 +78,10 @@ func (s *Server) addRedis(ctx context.Context, n lock.Needs, o Options) error {
 		if err := eng.guard(); err != nil {
 			return err
 		}
-		image := eng.redisImage(ctx, o)
+		image, err := eng.image(ctx, "redis", redisImage, o)
+		if err != nil {
+			return err
+		}
 		one = func(int) (host, *redisNode, lock.Endpoint, error) { return eng.startRedis(ctx, image) }
 	case Embedded:
 		one = func(int) (host, *redisNode, lock.Endpoint, error) { return startEmbedded(ctx) }
@@ -156,7 +154,7 @@ func findRedis(ctx context.Context, o Options) []Found {
 		note(Found{Source: URL}, missing(hint(t)))
 	}
 
-	path, err := groupBinary(ctx, o.Program, t)
+	path, err := groupBinary(ctx, o, t)
 	f := Found{Source: Binary, Where: path}
 	if err == nil {
 		if f.Product, f.Version = binaryVersion(ctx, path); f.Version == "" {
@@ -174,8 +172,9 @@ func findRedis(ctx context.Context, o Options) []Found {
 	f = Found{Source: Docker}
 	eng, err := openEngine(ctx)
 	if err == nil {
-		f.Where = eng.redisImage(ctx, o)
-		f.Product, f.Version, err = eng.inspectImage(ctx, f.Where)
+		if f.Where, err = eng.image(ctx, "redis", redisImage, o); err == nil {
+			f.Product, f.Version, err = eng.inspectImage(ctx, "redis", f.Where)
+		}
 		err = errors.Join(err, eng.close())
 	}
 	note(f, err)
@@ -208,25 +207,4 @@ func lookAt(ctx context.Context, e lock.Endpoint) (product, version string, err 
 		return "", "", err
 	}
 	return first.product, first.version, n.close()
-}
-
-// imageVersion reads product and version of an image from what its maker wrote
-// on it; both are guesses until the server itself has been asked.
-func imageVersion(image string, labels map[string]string, env []string) (product, version string) {
-	product = "redis"
-	if strings.Contains(image, "valkey") {
-		product = "valkey"
-	}
-	if v := labels["org.opencontainers.image.version"]; v != "" {
-		return product, v
-	}
-	for _, e := range env {
-		if v, ok := strings.CutPrefix(e, strings.ToUpper(product)+"_VERSION="); ok {
-			return product, v
-		}
-	}
-	if i := strings.LastIndexByte(image, ':'); i > strings.LastIndexByte(image, '/') {
-		version = image[i+1:]
-	}
-	return product, version
 }

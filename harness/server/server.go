@@ -3,8 +3,8 @@
 // command gets it.
 //
 // A server comes from one of four sources, tried in this order: an address
-// that the user gave, a binary on PATH, a container, an imitation inside this
-// process. What Start started dies with this process, even if that is killed.
+// that the user gave, a binary on PATH, a container, what is built into this
+// program. What Start started dies with this process, even if that is killed.
 package server
 
 import (
@@ -30,11 +30,14 @@ type Source string
 // The sources, in the order in which Start tries them. Memory is the source of
 // a Server for variants that need none.
 const (
-	URL      Source = "url"      // an address that the user gave; never started or stopped by us
-	Binary   Source = "binary"   // an installed program, started on loopback
-	Docker   Source = "docker"   // a container, published on loopback
-	Embedded Source = "embedded" // an imitation inside this process: good for trying things out, not for figures
-	Memory   Source = "memory"   // nothing to start
+	URL    Source = "url"    // an address that the user gave; never started or stopped by us
+	Binary Source = "binary" // an installed program, started on loopback
+	Docker Source = "docker" // a container, published on loopback
+	// Embedded is what is built into this program. Of Redis it is an imitation inside
+	// this process: good for trying things out, not for figures. Of etcd it is its own
+	// server, in a child process, see Options.Embeds. Other kinds have none.
+	Embedded Source = "embedded"
+	Memory   Source = "memory" // nothing to start
 )
 
 // Options choose among the sources. The zero value takes the first that works.
@@ -43,45 +46,61 @@ type Options struct {
 	// there are some, they are used or the error is returned: a server that was
 	// named is never replaced by another.
 	URLs map[string][]lock.Endpoint
-	// Topology is how the servers that are started work together; the addresses
-	// in URLs name their own. lock.Single, the zero value, starts servers that
-	// know nothing of each other.
-	Topology lock.Topology
+	// Topologies say, by kind, how the servers that are started work together; the
+	// addresses in URLs name their own. lock.Single, which stands for a kind that is
+	// not in it, starts servers that know nothing of each other.
+	Topologies map[string]lock.Topology
 	// Source allows only one source; "" tries all in order.
 	Source Source
-	// Program is the server program of the source Binary, a path or a name on
-	// PATH; "" is redis-server, or valkey-server where there is only that.
-	Program string
-	// Image is the container image. "" is lockbench/redis:local where the engine
-	// has it (scripts/image makes it), else redis:8.
-	Image string
+	// Programs are the server programs of the source Binary, by kind: a path or a
+	// name on PATH. One that is not in it is the usual program of its kind, for
+	// "redis" redis-server, or valkey-server where there is only that.
+	Programs map[string]string
+	// Images are the container images, by kind. One that is not in it is
+	// lockbench/KIND:local where the engine has it (scripts/image makes it), else
+	// the usual image of its kind, for "redis" redis:8; "etcd" has none. An image has
+	// to have a shell.
+	Images map[string]string
+	// Embeds says, by kind, which setting of the environment, NAME=VALUE, makes such a
+	// server of this program when it is run again as a child. Nil, which is also what
+	// FromEnv gives, says that it cannot be one; etcdchild.Embeds is for programs that
+	// call etcdchild.Main.
+	Embeds map[string]string
 }
 
-// The environment that FromEnv reads.
-const (
-	envURL      = "LOCKBENCH_REDIS_URL"
-	envTopology = "LOCKBENCH_REDIS_TOPOLOGY"
-	envSource   = "LOCKBENCH_SERVER"
-	envProgram  = "LOCKBENCH_REDIS_SERVER"
-	envImage    = "LOCKBENCH_REDIS_IMAGE"
-)
+// envSource names the source for all kinds; see Kind.Env for what there is for
+// each of them.
+const envSource = "LOCKBENCH_SERVER"
 
-// FromEnv reads LOCKBENCH_REDIS_URL (several nodes are separated by spaces or
-// commas), LOCKBENCH_REDIS_TOPOLOGY (see ParseTopology), LOCKBENCH_SERVER (a
-// Source), LOCKBENCH_REDIS_SERVER (a Program) and LOCKBENCH_REDIS_IMAGE.
+// FromEnv reads LOCKBENCH_SERVER (a Source) and for every kind, such as REDIS,
+// LOCKBENCH_REDIS_URL (see Addresses), LOCKBENCH_REDIS_TOPOLOGY (see
+// ParseTopology), LOCKBENCH_REDIS_SERVER (a program) and LOCKBENCH_REDIS_IMAGE.
 func FromEnv() (Options, error) {
-	var o Options
-	if list := Addresses(os.Getenv(envURL)); len(list) > 0 {
-		o.URLs = map[string][]lock.Endpoint{"redis": list}
+	o := Options{
+		URLs: map[string][]lock.Endpoint{}, Topologies: map[string]lock.Topology{},
+		Programs: map[string]string{}, Images: map[string]string{},
+		Source: Source(os.Getenv(envSource)),
 	}
-	var err error
-	if o.Topology, err = ParseTopology(os.Getenv(envTopology)); err != nil {
-		return Options{}, fmt.Errorf("%s: %w", envTopology, err)
-	}
-	o.Source = Source(os.Getenv(envSource))
-	o.Program, o.Image = os.Getenv(envProgram), os.Getenv(envImage)
 	if err := o.Source.valid(); err != nil {
 		return Options{}, fmt.Errorf("%s: %w", envSource, err)
+	}
+	for _, k := range Kinds() {
+		if list := Addresses(os.Getenv(k.Env("URL"))); len(list) > 0 {
+			o.URLs[k.Name] = list
+		}
+		if text := os.Getenv(k.Env("TOPOLOGY")); text != "" {
+			t, err := ParseTopology(k.Name, text)
+			if err != nil {
+				return Options{}, fmt.Errorf("%s: %w", k.Env("TOPOLOGY"), err)
+			}
+			o.Topologies[k.Name] = t
+		}
+		if program := os.Getenv(k.Env("SERVER")); program != "" {
+			o.Programs[k.Name] = program
+		}
+		if image := os.Getenv(k.Env("IMAGE")); image != "" {
+			o.Images[k.Name] = image
+		}
 	}
 	return o, nil
 }
@@ -97,18 +116,21 @@ func (s Source) valid() error {
 // Server is a set of independent nodes of one kind. Its methods are safe for
 // concurrent use.
 type Server struct {
-	Kind    string // "redis"; "" for a Server without nodes
-	Product string // what answers: "redis", "valkey", "miniredis"
+	Kind    string // of a Kind; "" for a Server without nodes
+	Product string // what answers: "redis", "valkey", "miniredis", "mariadb", …
 	Version string // of Product, of node 0
 	Source  Source
 	// Options are the settings of node 0 that matter for figures, such as
 	// "save '' appendonly no"; "" where the server does not tell.
-	Options    string
+	Options string
+	// Durable says what of what it was told outlives the end of node 0: "nothing",
+	// "each write, on disk", …; "" where the server does not tell.
+	Durable    string
 	Deployment lock.Deployment
 
 	// Members are the servers behind a Deployment of another topology than
 	// lock.Single, as they were when it was connected to: the masters of a cluster,
-	// the one that sentinels named. Nil for lock.Single.
+	// the one that sentinels named, all of an ensemble. Nil for lock.Single.
 	Members []lock.Endpoint
 
 	nodes  []node
@@ -199,7 +221,8 @@ func (s *Server) nodeErr(what string, i int, err error) error {
 }
 
 // Processes lists the processes of the nodes that Start started. It is empty
-// for the sources url and embedded, and for containers on another machine.
+// for the source url, for the imitation of Redis, and for containers on another
+// machine.
 func (s *Server) Processes() []Process {
 	var list []Process
 	for _, h := range s.hosts {
@@ -208,6 +231,15 @@ func (s *Server) Processes() []Process {
 		}
 	}
 	return list
+}
+
+// Memory is what the servers that we started have in RAM, in bytes; NaN where it
+// cannot be seen.
+func (s *Server) Memory() float64 {
+	if bytes, ok := resident(s.Processes()); ok {
+		return bytes
+	}
+	return math.NaN()
 }
 
 // PIDs lists the ids of Processes.

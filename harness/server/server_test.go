@@ -19,12 +19,15 @@ import (
 	"github.com/redis/go-redis/v9"
 	"go.uber.org/goleak"
 
+	"github.com/lockbench/lockbench/harness/server/etcdchild"
 	"github.com/lockbench/lockbench/impls/lock"
 )
 
 func TestMain(m *testing.M) {
-	if src := os.Getenv(childEnv); src != "" {
-		os.Exit(beChild(Source(src)))
+	etcdchild.Main()
+	if what := os.Getenv(childEnv); what != "" {
+		kind, src, _ := strings.Cut(what, " ")
+		os.Exit(beChild(kind, Source(src)))
 	}
 	os.Exit(m.Run())
 }
@@ -34,7 +37,7 @@ func TestMain(m *testing.M) {
 func start(t *testing.T, n lock.Needs, o Options) *Server {
 	t.Helper()
 	s, err := Start(t.Context(), n, o)
-	if errors.Is(err, ErrMissing) {
+	if errors.Is(err, ErrMissing) && o.Source != Embedded {
 		name := map[Source]string{Binary: "redis", Docker: "docker"}[o.Source]
 		if slices.Contains(strings.Fields(os.Getenv("LOCKBENCH_REQUIRE")), name) {
 			t.Fatalf("LOCKBENCH_REQUIRE lists %s: %v", name, err)
@@ -229,11 +232,11 @@ func checkRTT(t *testing.T, s *Server) {
 }
 
 func listens(e lock.Endpoint) bool {
-	o, err := parseRedis(e)
+	u, err := url.Parse(e.Reveal())
 	if err != nil {
 		return false
 	}
-	c, err := net.DialTimeout("tcp", o.Addr, time.Second)
+	c, err := net.DialTimeout("tcp", u.Host, time.Second)
 	if err != nil {
 		return false
 	}
@@ -391,7 +394,7 @@ func TestFromEnv(t *testing.T) {
 	t.Setenv("LOCKBENCH_SERVER", "docker")
 	t.Setenv("LOCKBENCH_REDIS_IMAGE", "valkey:9")
 	o, err := FromEnv()
-	if err != nil || len(o.URLs["redis"]) != 3 || o.URLs["redis"][1].Reveal() != "redis://b:2" || o.Source != Docker || o.Image != "valkey:9" {
+	if err != nil || len(o.URLs["redis"]) != 3 || o.URLs["redis"][1].Reveal() != "redis://b:2" || o.Source != Docker || o.Images["redis"] != "valkey:9" {
 		t.Errorf("%+v, %v", o, err)
 	}
 	t.Setenv("LOCKBENCH_SERVER", "dokcer")
@@ -400,7 +403,7 @@ func TestFromEnv(t *testing.T) {
 	t.Setenv("LOCKBENCH_REDIS_URL", "")
 	t.Setenv("LOCKBENCH_SERVER", "")
 	t.Setenv("LOCKBENCH_REDIS_IMAGE", "")
-	if o, err := FromEnv(); err != nil || o.URLs != nil || o.Source != "" || o.Image != "" {
+	if o, err := FromEnv(); err != nil || len(o.URLs) > 0 || o.Source != "" || len(o.Images) > 0 {
 		t.Errorf("%+v, %v", o, err)
 	}
 }
@@ -437,7 +440,7 @@ func TestFind(t *testing.T) {
 
 func TestFindNothing(t *testing.T) {
 	t.Setenv("PATH", t.TempDir())
-	for _, f := range Find(t.Context(), "redis", Options{Image: "lockbench.invalid/no-such:image"}) {
+	for _, f := range Find(t.Context(), "redis", Options{Images: map[string]string{"redis": "lockbench.invalid/no-such:image"}}) {
 		if f.OK != (f.Source == Embedded) {
 			t.Errorf("%+v", f)
 		}

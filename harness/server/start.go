@@ -17,7 +17,8 @@ func Start(ctx context.Context, n lock.Needs, o Options) (*Server, error) {
 	if n.Kind == "" {
 		return &Server{Source: Memory}, nil
 	}
-	if n.Kind != "redis" {
+	k, ok := kindOf(n.Kind)
+	if !ok {
 		return nil, fmt.Errorf("%w: %q is no kind of server that can be started", ErrMissing, n.Kind)
 	}
 	if err := o.Source.valid(); err != nil {
@@ -26,7 +27,7 @@ func Start(ctx context.Context, n lock.Needs, o Options) (*Server, error) {
 	n.Nodes = max(n.Nodes, 1)
 	var reasons []string
 	for _, src := range order(n.Kind, o) {
-		s, err := startRedis(ctx, src, n, o)
+		s, err := k.start(ctx, src, n, o)
 		if err == nil {
 			return s, nil
 		}

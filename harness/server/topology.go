@@ -8,15 +8,29 @@ import (
 	"github.com/lockbench/lockbench/impls/lock"
 )
 
-// ParseTopology reads single (or ""), cluster or sentinel.
-func ParseTopology(text string) (lock.Topology, error) {
-	switch t := lock.Topology(text); t {
-	case "single":
-		return lock.Single, nil
-	case lock.Single, lock.Cluster, lock.Sentinel:
-		return t, nil
+// ParseTopology reads the name of a topology in which servers of kind can work
+// together: single (or ""), and see Kind.
+func ParseTopology(kind, text string) (lock.Topology, error) {
+	names := []string{"single"}
+	for _, k := range Kinds() {
+		if k.Name != kind {
+			continue
+		}
+		for _, t := range k.Topologies {
+			if text == string(t) {
+				return t, nil
+			}
+			names = append(names, string(t))
+		}
 	}
-	return lock.Single, errors.New("want single, cluster or sentinel")
+	if text == "" || text == "single" {
+		return lock.Single, nil
+	}
+	last := len(names) - 1
+	if last == 0 {
+		return lock.Single, errors.New("want " + names[0])
+	}
+	return lock.Single, fmt.Errorf("want %s or %s", strings.Join(names[:last], ", "), names[last])
 }
 
 // Addresses reads a list of addresses, separated by commas or white space. A
@@ -29,7 +43,7 @@ func Addresses(text string) (list []lock.Endpoint) {
 			last := len(list) - 1
 			switch {
 			case part == "":
-			case !fresh && !strings.Contains(part, "://") && list[last].Topology() != lock.Single:
+			case !fresh && !strings.Contains(part, "://") && takesHosts(list[last]):
 				list[last] += "," + lock.Endpoint(part)
 			default:
 				list, fresh = append(list, lock.Endpoint(part)), false
@@ -39,16 +53,21 @@ func Addresses(text string) (list []lock.Endpoint) {
 	return list
 }
 
+// takesHosts reports whether e may have a list of hosts.
+func takesHosts(e lock.Endpoint) bool {
+	return e.Topology() != lock.Single || (e+",host").Topology() != lock.Single
+}
+
 // topology is that of the servers of a kind that o wants.
 func (o Options) topology(kind string) (lock.Topology, error) {
 	given := o.URLs[kind]
 	if len(given) == 0 {
-		return o.Topology, nil
+		return o.Topologies[kind], nil
 	}
 	t := given[0].Topology()
-	switch {
-	case o.Topology != lock.Single && o.Topology != t:
-		return t, fmt.Errorf("a %s is asked for, and the address of something else is given", o.Topology)
+	switch want := o.Topologies[kind]; {
+	case want != lock.Single && want != t:
+		return t, fmt.Errorf("a %s is asked for, and the address of something else is given", want)
 	case t != lock.Single && len(given) > 1:
 		return t, fmt.Errorf("the address of one %s is enough, and %d addresses are given", t, len(given))
 	}

@@ -15,14 +15,16 @@ import (
 
 func TestAddresses(t *testing.T) {
 	for text, want := range map[string][]lock.Endpoint{
-		"":                              nil,
-		" redis://a:1, redis://b:2\n":   {"redis://a:1", "redis://b:2"},
-		"redis://a:1,redis://b:2":       {"redis://a:1", "redis://b:2"},
-		"redis+cluster://a:1,b:2":       {"redis+cluster://a:1,b:2"},
-		"redis+cluster://a:1,b:2 c:3":   {"redis+cluster://a:1,b:2", "c:3"},
-		"redis://a:1,b:2":               {"redis://a:1", "b:2"},
-		"redis+sentinel://a:1,b:2/m/1,": {"redis+sentinel://a:1,b:2/m/1"},
-		"redis+cluster://a:1,redis://b": {"redis+cluster://a:1", "redis://b"},
+		"":                               nil,
+		" redis://a:1, redis://b:2\n":    {"redis://a:1", "redis://b:2"},
+		"redis://a:1,redis://b:2":        {"redis://a:1", "redis://b:2"},
+		"redis+cluster://a:1,b:2":        {"redis+cluster://a:1,b:2"},
+		"redis+cluster://a:1,b:2 c:3":    {"redis+cluster://a:1,b:2", "c:3"},
+		"redis://a:1,b:2":                {"redis://a:1", "b:2"},
+		"zookeeper://a:1,b:2,c:3/lb,":    {"zookeeper://a:1,b:2,c:3/lb"},
+		"etcd://a:1,etcd://b:2 etcd://c": {"etcd://a:1", "etcd://b:2", "etcd://c"},
+		"redis+sentinel://a:1,b:2/m/1,":  {"redis+sentinel://a:1,b:2/m/1"},
+		"redis+cluster://a:1,redis://b":  {"redis+cluster://a:1", "redis://b"},
 	} {
 		if got := Addresses(text); !slices.Equal(got, want) {
 			t.Errorf("%q: %q, want %q", text, got, want)
@@ -35,7 +37,8 @@ func TestAddresses(t *testing.T) {
 func startGroup(t *testing.T, topology lock.Topology) *Server {
 	t.Helper()
 	return start(t, lock.Needs{Kind: "redis"}, Options{
-		Source: Binary, Topology: topology, Program: os.Getenv("LOCKBENCH_REDIS_SERVER"),
+		Source: Binary, Topologies: map[string]lock.Topology{"redis": topology},
+		Programs: map[string]string{"redis": os.Getenv(envProgram)},
 	})
 }
 
@@ -129,7 +132,7 @@ func TestClusterMissing(t *testing.T) {
 	t.Parallel()
 	for _, source := range []Source{Docker, Embedded, URL} {
 		for _, topology := range []lock.Topology{lock.Cluster, lock.Sentinel} {
-			s, err := Start(t.Context(), lock.Needs{Kind: "redis"}, Options{Source: source, Topology: topology})
+			s, err := Start(t.Context(), lock.Needs{Kind: "redis"}, Options{Source: source, Topologies: map[string]lock.Topology{"redis": topology}})
 			if err == nil {
 				_ = s.Close()
 			}

@@ -144,6 +144,38 @@ func TestHandoffSkipsTheDead(t *testing.T) {
 	})
 }
 
+// A release that comes too late changes nothing: not the key, which another has by
+// now, and not the queue, although the script swaps the value before it looks.
+func TestHandoffLateRelease(t *testing.T) {
+	eachServer(t, func(t *testing.T, s *server) {
+		for _, other := range []string{"4096:another:9:60000", "no value of ours"} {
+			holder := s.open(t, "redis-handoff", nil)
+			held := mustTry(t, holder, "k")
+			ctx, cancel := context.WithCancel(t.Context())
+			waiter := enqueue(ctx, t, s, s.open(t, "redis-handoff", nil), 1)
+			before := fmt.Sprint(s.do(t, "LRANGE", queued, 0, -1))
+			s.do(t, "SET", "k", other, "PX", 60000)
+			if err := held.Release(t.Context()); !errors.Is(err, lock.ErrLost) {
+				t.Errorf("Release of a key that %q has: %v, want ErrLost", other, err)
+			}
+			if v := s.do(t, "GET", "k"); v != other {
+				t.Errorf("the key holds %v, want %q", v, other)
+			}
+			if ttl, _ := s.do(t, "PTTL", "k").(int64); ttl <= 0 {
+				t.Errorf("the key of %q lives for %d ms", other, ttl)
+			}
+			if after := fmt.Sprint(s.do(t, "LRANGE", queued, 0, -1)); after != before {
+				t.Errorf("the queue was %s and is %s", before, after)
+			}
+			cancel()
+			if r := wait(t, "the waiter", waiter); r.err == nil {
+				t.Error("the waiter was granted a key that another has")
+			}
+			s.do(t, "DEL", "k")
+		}
+	})
+}
+
 // A wait that ends leaves the queue at once; one that was granted the key in the
 // same moment passes it on.
 func TestHandoffDeparture(t *testing.T) {

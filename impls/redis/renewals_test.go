@@ -15,7 +15,7 @@ import (
 // one of them alone.
 func TestRenewsTogether(t *testing.T) {
 	eachReal(t, func(t *testing.T, s *server) {
-		for _, algo := range []string{"redis-watchdog", "redis-reentrant"} {
+		for _, algo := range []string{"redis-watchdog", "redis-reentrant", "redis-rw"} {
 			const leases = 1000
 			var mu sync.Mutex
 			commands, keys, renewed := 0, 0, map[string]int{}
@@ -39,6 +39,14 @@ func TestRenewsTogether(t *testing.T) {
 				lock.Config{TTL: 10 * time.Minute, Renew: 500 * time.Millisecond})
 			var all []lock.Lease
 			for i := range leases {
+				if r, ok := l.(lock.Sharer); ok && i%2 == 1 {
+					lease, err := r.AcquireShared(t.Context(), name(i))
+					if err != nil {
+						t.Fatal(err)
+					}
+					all = append(all, lease)
+					continue
+				}
 				all = append(all, mustTry(t, l, name(i)))
 			}
 			mu.Lock()
@@ -63,6 +71,12 @@ func TestRenewsTogether(t *testing.T) {
 			mu.Unlock()
 
 			// One is gone, one is of another type: the others go on.
+			var timeouts []string // of a reader, which outlive its lock
+			if algo == "redis-rw" {
+				for field := range s.hash(t, name(1)) {
+					timeouts = append(timeouts, "{"+name(1)+"}:"+field+":rwlock_timeout:1")
+				}
+			}
 			s.do(t, "DEL", name(1), name(2))
 			s.do(t, "RPUSH", name(2), "x")
 			wait(t, "the loss of a deleted key", all[1].Lost())
@@ -76,6 +90,9 @@ func TestRenewsTogether(t *testing.T) {
 				return renewed[name(3)] >= base+2
 			})
 			s.do(t, "DEL", name(2))
+			for _, key := range timeouts {
+				s.do(t, "DEL", key)
+			}
 			for i, lease := range all {
 				err := lease.Release(t.Context())
 				if gone := i == 1 || i == 2; gone != errors.Is(err, lock.ErrLost) || !gone && err != nil {

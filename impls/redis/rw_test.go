@@ -125,6 +125,55 @@ func TestRWForeignReader(t *testing.T) {
 	})
 }
 
+// A renewal makes the lock and all holds of its reader last for the TTL, and leaves
+// a hold that lasts longer alone.
+func TestRWRenewal(t *testing.T) {
+	eachReal(t, func(t *testing.T, s *server) {
+		l := openVariant(t, s.variant(t, "redis-rw"), s.at, lock.Config{TTL: time.Minute, Renew: 100 * time.Millisecond})
+		renewed := func(key string) {
+			t.Helper()
+			s.do(t, "PEXPIRE", key, 30_000)
+			until(t, "a renewal of "+key, func() bool { return s.do(t, "PTTL", key).(int64) > 30_000 })
+		}
+		for _, key := range []string{"k", "a{k}b"} { // Redisson puts no braces around those that have some
+			lease, err := l.(lock.Sharer).AcquireShared(t.Context(), key)
+			if err != nil {
+				t.Fatal(err)
+			}
+			base := "{k}:"
+			if key != "k" {
+				base = key + ":"
+			}
+			var owner string
+			for field := range s.hash(t, key) {
+				if field != "mode" {
+					owner = field
+				}
+			}
+			inner, outer := base+owner+":rwlock_timeout:2", base+owner+":rwlock_timeout:1"
+			s.do(t, "HINCRBY", key, owner, 1) // as the owner would by reading once more
+			s.do(t, "SET", inner, 1, "PX", 30_000)
+			renewed(inner)
+			renewed(outer)
+			renewed(key)
+			s.do(t, "PEXPIRE", key, 3_600_000)
+			s.do(t, "PEXPIRE", outer, 30_000)
+			until(t, "one more renewal", func() bool { return s.do(t, "PTTL", outer).(int64) > 30_000 })
+			if ttl := s.do(t, "PTTL", key).(int64); ttl < 1_800_000 {
+				t.Errorf("a renewal has cut the PTTL of %s to %d", key, ttl)
+			}
+			release(t, lease)
+			s.do(t, "DEL", key, outer)
+		}
+		write := mustTry(t, l, "w")
+		renewed("w")
+		release(t, write)
+		if n := s.do(t, "DBSIZE"); n != int64(0) {
+			t.Errorf("%v keys are left", n)
+		}
+	})
+}
+
 // A writer that has become a reader lets readers in, not writers.
 func TestRWDowngrade(t *testing.T) {
 	eachReal(t, func(t *testing.T, s *server) {

@@ -1,0 +1,180 @@
+package server
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"strconv"
+	"strings"
+	"sync"
+
+	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
+
+	"github.com/lockbench/lockbench/impls/lock"
+)
+
+// etcdMembers is the size of the ensembles that we start.
+const etcdMembers = 3
+
+// locateEtcd finds the program that o names, or the one on PATH, and asks it for
+// its version: "etcd Version: 3.4.23".
+func locateEtcd(ctx context.Context, o Options) (installed, error) {
+	path, err := o.locate("etcd", []string{"etcd"}, "scripts/servers etcd")
+	if err != nil {
+		return installed{}, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, path, "--version")
+	cmd.Env = append(os.Environ(), etcdEnv()...)
+	out, err := cmd.Output()
+	first, _, _ := strings.Cut(string(out), "\n")
+	version, ok := strings.CutPrefix(first, "etcd Version: ")
+	if err != nil || !ok {
+		return installed{}, fmt.Errorf("%s is no etcd: --version says %q", path, lastLine(out))
+	}
+	return installed{path: path, product: "etcd", version: strings.TrimSpace(version)}, nil
+}
+
+// etcdEnv empties the variables that etcd would take for flags, and refuse beside
+// ours.
+func etcdEnv() (list []string) {
+	for _, v := range os.Environ() {
+		if name, _, _ := strings.Cut(v, "="); strings.HasPrefix(name, "ETCD_") {
+			list = append(list, name+"=")
+		}
+	}
+	return list
+}
+
+// etcdFlags are the arguments of a member beside its name, its addresses and its
+// directory. The election time-out bounds the shortest lease from below, which with
+// etcd's default is 2 s. It does not wait for its disk: a benchmark of locks must
+// not measure one.
+func etcdFlags() []string {
+	return []string{"--heartbeat-interval", "20", "--election-timeout", "200", "--unsafe-no-fsync"}
+}
+
+// etcdProgram is the member of that name, which listens to the others at peer, of a
+// cluster of all.
+func etcdProgram(i installed, name string, peer int, all string) program {
+	at := etcdURL(peer)
+	return program{
+		path: i.path, env: append(etcdEnv(), i.env...), grouped: strings.Contains(all, ","),
+		args: func(_ context.Context, ports []int, _ string) ([]string, error) {
+			client := etcdURL(ports[0])
+			return append(etcdFlags(), "--name", name, "--data-dir", "data", "--listen-client-urls", client, "--advertise-client-urls", client,
+				"--listen-peer-urls", at, "--initial-advertise-peer-urls", at, "--initial-cluster", all), nil
+		},
+		ready: etcdReady,
+		join: func(ctx context.Context, addr string, _ int) error {
+			m, err := connectEtcd(ctx, lock.Endpoint("etcd://"+addr))
+			if err != nil {
+				return err
+			}
+			defer func() { _ = m.close() }()
+			list, err := pb.NewClusterClient(m.(*etcdNode).client.ActiveConnection()).MemberList(ctx, &pb.MemberListRequest{})
+			if err != nil {
+				return err
+			}
+			for _, one := range list.Members {
+				if one.Name == name {
+					return nil
+				}
+			}
+			return errTaken // somebody else's server answers there
+		},
+	}
+}
+
+// etcdReady asks once whether the member at addr knows a leader.
+func etcdReady(ctx context.Context, addr string) error {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+addr+"/health", nil)
+	if err != nil {
+		return err
+	}
+	c := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
+	r, err := c.Do(req)
+	if err != nil {
+		return err
+	}
+	_ = r.Body.Close() // only the status counts
+	if r.StatusCode != http.StatusOK {
+		return errors.New("it is not healthy: " + r.Status)
+	}
+	return nil
+}
+
+func etcdURL(port int) string {
+	return "http://" + net.JoinHostPort("127.0.0.1", strconv.Itoa(port))
+}
+
+// launchEtcd starts one server, or three that are one cluster. If one cannot have
+// its port all begin again, because each must know the ports of the others before
+// it starts.
+func launchEtcd(ctx context.Context, i installed, d *tempDir, t lock.Topology, h *crew) (lock.Endpoint, error) {
+	members := 1
+	if t == lock.Ensemble {
+		members = etcdMembers
+	}
+	for try := 1; ; try++ {
+		list, err := launchMembers(ctx, i, d, members)
+		if err == nil {
+			var addrs []string
+			for _, r := range list {
+				*h = append(*h, r)
+				addrs = append(addrs, r.addr)
+			}
+			return lock.Endpoint("etcd://" + strings.Join(addrs, ",")), nil
+		}
+		for _, r := range list {
+			_ = r.stop() // it only ever kills and waits
+		}
+		if !errors.Is(err, errTaken) || try == 5 || ctx.Err() != nil {
+			return "", err
+		}
+	}
+}
+
+// launchMembers starts the members at once, because none is ready before most are.
+// On error it returns those that run.
+func launchMembers(ctx context.Context, i installed, d *tempDir, members int) (list []*running, err error) {
+	cluster := strings.ToLower(rand.Text())
+	var ports []int
+	var all []string
+	name := func(n int) string { return cluster + "-" + strconv.Itoa(n) }
+	for n := range members {
+		port, err := freePort(ctx)
+		if err != nil {
+			return nil, err
+		}
+		ports, all = append(ports, port), append(all, name(n)+"="+etcdURL(port))
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	started, errs := make([]*running, members), make([]error, members)
+	var wg sync.WaitGroup
+	for n := range members {
+		wg.Go(func() {
+			if started[n], errs[n] = launchOnce(ctx, d, etcdProgram(i, name(n), ports[n], strings.Join(all, ","))); errs[n] != nil {
+				cancel() // the others would wait for it
+			}
+		})
+	}
+	wg.Wait()
+	for n, r := range started {
+		if r != nil {
+			list = append(list, r)
+		}
+		// That of the first that failed says why, not those that were cancelled then.
+		if e := errs[n]; e != nil && (err == nil || errors.Is(err, context.Canceled)) {
+			err = e
+		}
+	}
+	return list, err
+}

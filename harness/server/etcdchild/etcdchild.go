@@ -1,0 +1,101 @@
+// Package etcdchild makes an etcd of the program that it is built into: a child
+// process that runs the same program serves etcd and does nothing else.
+//
+// It is a process of its own, and not a goroutine, so that its CPU time and memory
+// are not the harness's, and so that it can be stopped and killed as a server can.
+// It is a package of its own because etcd's server is large: only programs that
+// start one carry it.
+package etcdchild
+
+import (
+	"cmp"
+	"errors"
+	"flag"
+	"fmt"
+	"net/url"
+	"os"
+	"strings"
+
+	"go.etcd.io/etcd/server/v3/embed"
+	"go.uber.org/zap"
+	"go.uber.org/zap/zapcore"
+)
+
+// The setting of the environment that makes an etcd of the program.
+const (
+	envName = "LOCKBENCH_SERVE"
+	etcd    = "etcd"
+)
+
+// Embeds is what server.Options says of a program that calls Main.
+func Embeds() map[string]string { return map[string]string{etcd: envName + "=" + etcd} }
+
+// Main returns at once, unless this process was started to be an etcd; then it
+// serves until it is killed, and does not return. The first statement of main, or of
+// TestMain, calls it, before anything reads the arguments, which are etcd's then.
+func Main() {
+	if os.Getenv(envName) != etcd {
+		return
+	}
+	// One line: whoever started us shows the last one.
+	fmt.Fprintln(os.Stderr, strings.Join(strings.Fields(serve(os.Args[1:]).Error()), " "))
+	os.Exit(1)
+}
+
+// serve returns when the server has ended, and why.
+func serve(args []string) error {
+	c, err := config(args)
+	if err != nil {
+		return err
+	}
+	e, err := embed.StartEtcd(c)
+	if err != nil {
+		return err
+	}
+	select {
+	case err = <-e.Err():
+	case <-e.Server.StopNotify():
+	}
+	return cmp.Or(err, errors.New("etcd has stopped"))
+}
+
+// config reads those flags of the etcd command that lockbench gives, so that the
+// child and an installed etcd are started alike.
+func config(args []string) (*embed.Config, error) {
+	c := embed.NewConfig()
+	fs := flag.NewFlagSet(etcd, flag.ContinueOnError)
+	fs.SetOutput(os.Stderr)
+	fs.Usage = func() {} // the error is enough
+	fs.StringVar(&c.Name, "name", c.Name, "")
+	fs.StringVar(&c.Dir, "data-dir", c.Dir, "")
+	fs.StringVar(&c.InitialCluster, "initial-cluster", c.InitialCluster, "")
+	fs.UintVar(&c.TickMs, "heartbeat-interval", c.TickMs, "") // ms
+	fs.UintVar(&c.ElectionMs, "election-timeout", c.ElectionMs, "")
+	fs.BoolVar(&c.UnsafeNoFsync, "unsafe-no-fsync", c.UnsafeNoFsync, "")
+	for name, list := range map[string]*[]url.URL{
+		"listen-client-urls": &c.ListenClientUrls, "advertise-client-urls": &c.AdvertiseClientUrls,
+		"listen-peer-urls": &c.ListenPeerUrls, "initial-advertise-peer-urls": &c.AdvertisePeerUrls,
+	} {
+		fs.Func(name, "", func(text string) error {
+			u, err := url.Parse(text)
+			if err == nil {
+				*list = []url.URL{*u}
+			}
+			return err
+		})
+	}
+	if err := fs.Parse(args); err != nil {
+		return nil, err
+	}
+	if fs.NArg() > 0 {
+		return nil, fmt.Errorf("%q is no flag of etcd", fs.Arg(0))
+	}
+	c.ZapLoggerBuilder = embed.NewZapLoggerBuilder(logger())
+	return c, nil
+}
+
+// logger tells of errors alone, one line for each, without times and stacks.
+func logger() *zap.Logger {
+	layout := zapcore.EncoderConfig{MessageKey: "msg", EncodeDuration: zapcore.StringDurationEncoder, EncodeTime: zapcore.ISO8601TimeEncoder}
+	return zap.New(zapcore.NewCore(zapcore.NewConsoleEncoder(layout), zapcore.Lock(os.Stderr), zapcore.ErrorLevel))
+}

@@ -1,0 +1,258 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/lockbench/lockbench/impls/lock"
+)
+
+// A family is what the sources need to know of a kind of server other than Redis,
+// whose topologies need more.
+type family struct {
+	kind    string
+	address string // an example
+	// locate finds the program that the source Binary starts, and tells its product
+	// and version; a missing says that there is none.
+	locate func(ctx context.Context, o Options) (installed, error)
+	// launch starts one server, or an ensemble of three, in a directory under d. What
+	// came up is added to h also where the rest fails.
+	launch func(ctx context.Context, i installed, d *tempDir, t lock.Topology, h *crew) (lock.Endpoint, error)
+	// usual is the image where scripts/image has made none, "" if one has to be given;
+	// contain starts one server from an image.
+	usual   string
+	contain func(ctx context.Context, e *engine, image string) (*box, lock.Endpoint, error)
+	// embedded finds the server that is built into this program, which launch starts
+	// as a child process; nil if there is none.
+	embedded func(o Options) (installed, error)
+	// told is what launch and contain tell a server of its settings that the server may
+	// not tell again: options and durable.
+	told about
+	// connect looks at what e leads to.
+	connect func(ctx context.Context, e lock.Endpoint) (member, error)
+}
+
+// installed is a program on this machine, or this program itself.
+type installed struct {
+	path, product, version string
+	env                    []string // what it wants beside our own environment
+}
+
+// A member is the administrator's view of one server, or of one ensemble.
+type member interface {
+	node
+	about() about
+}
+
+// about is what a server says of itself.
+type about struct {
+	product, version string
+	options          string          // that matter for figures; see Server.Options
+	durable          string          // see Server.Durable
+	id               string          // tells two servers apart; "" if it has none
+	members          []lock.Endpoint // of an ensemble; nil for a server by itself
+}
+
+// as is f as an entry of Kinds.
+func (f family) as(addresses []string, topologies ...lock.Topology) Kind {
+	return Kind{Name: f.kind, Topologies: topologies, Addresses: addresses, find: f.find, start: f.start}
+}
+
+// start provides n.Nodes independent servers, or one ensemble, from src.
+func (f family) start(ctx context.Context, src Source, n lock.Needs, o Options) (*Server, error) {
+	s := &Server{Kind: f.kind, Source: src, Deployment: lock.Deployment{Kind: f.kind}}
+	if err := f.add(ctx, s, n, o); err != nil {
+		_ = s.Close() // whatever it says, err came first
+		return nil, err
+	}
+	first := s.nodes[0].(member).about()
+	s.Product, s.Version, s.Options, s.Durable, s.Members = first.product, first.version, first.options, first.durable, first.members
+	if src != URL && s.Options == "" && s.Durable == "" {
+		s.Options, s.Durable = f.told.options, f.told.durable
+	}
+	return s, nil
+}
+
+// add adds the servers from s.Source to s. On error those stay that were added so
+// far.
+func (f family) add(ctx context.Context, s *Server, n lock.Needs, o Options) error {
+	t, err := o.topology(f.kind)
+	if err != nil {
+		return err
+	}
+	if t != lock.Single && n.Nodes > 1 {
+		return missing(fmt.Sprintf("needs %d independent servers, and an %s is one", n.Nodes, t))
+	}
+	one, err := f.starter(ctx, s, n, o, t)
+	if err != nil {
+		return err
+	}
+	seen := map[string]int{}
+	for i := range n.Nodes {
+		h, e, err := one(i)
+		if h != nil {
+			s.hosts = append(s.hosts, h)
+		}
+		if err != nil {
+			return err
+		}
+		if h == nil {
+			s.hosts = append(s.hosts, nil)
+		}
+		m, err := f.connect(ctx, e)
+		if err != nil {
+			return err
+		}
+		s.nodes, s.Deployment.Nodes = append(s.nodes, m), append(s.Deployment.Nodes, e)
+		a := m.about()
+		if other, twice := seen[a.id]; twice && a.id != "" {
+			return fmt.Errorf("addresses %d and %d are one server, and independent ones are needed", other+1, i+1)
+		}
+		seen[a.id] = i
+		if n.MinVersion != "" && olderThan(a.version, n.MinVersion) {
+			return missing(fmt.Sprintf("needs %s ≥ %s, found %s %s", f.kind, n.MinVersion, a.product, a.version))
+		}
+	}
+	return nil
+}
+
+// starter is how the i-th server comes from s.Source. A host that comes with an
+// error is what there is to stop.
+func (f family) starter(ctx context.Context, s *Server, n lock.Needs, o Options, t lock.Topology) (func(i int) (host, lock.Endpoint, error), error) {
+	switch s.Source {
+	case URL:
+		given := o.URLs[f.kind]
+		if len(given) == 0 {
+			return nil, missing(f.hint())
+		}
+		if len(given) < n.Nodes {
+			return nil, fmt.Errorf("%d independent servers are needed, and %d addresses were given", n.Nodes, len(given))
+		}
+		return func(i int) (host, lock.Endpoint, error) { return nil, given[i], nil }, nil
+	case Binary, Embedded:
+		program, err := f.program(ctx, s.Source, o)
+		if err != nil {
+			return nil, err
+		}
+		dir, err := makeTemp()
+		if err != nil {
+			return nil, err
+		}
+		s.sweep = dir.remove
+		return func(int) (host, lock.Endpoint, error) {
+			h := &crew{}
+			e, err := f.launch(ctx, program, dir, t, h)
+			if err == nil && len(*h) == 1 {
+				return (*h)[0], e, nil // by itself it can be killed and started again
+			}
+			return h, e, err
+		}, nil
+	case Docker:
+		if t != lock.Single {
+			return nil, missing(onlyBinary(t))
+		}
+		eng, err := openEngine(ctx)
+		if err != nil {
+			return nil, err
+		}
+		s.sweep = eng.close
+		if err := eng.guard(); err != nil {
+			return nil, err
+		}
+		image, err := eng.image(ctx, f.kind, f.usual, o)
+		if err != nil {
+			return nil, err
+		}
+		return func(int) (host, lock.Endpoint, error) {
+			b, e, err := f.contain(ctx, eng, image)
+			if err != nil {
+				return nil, "", err
+			}
+			return b, e, nil
+		}, nil
+	}
+	return nil, fmt.Errorf("no %s comes from %q", f.kind, string(s.Source))
+}
+
+// program is what launch starts for the sources Binary and Embedded.
+func (f family) program(ctx context.Context, src Source, o Options) (installed, error) {
+	switch {
+	case src == Binary:
+		return f.locate(ctx, o)
+	case f.embedded == nil:
+		return installed{}, missing("has no stand-in in this program; get the server with: scripts/servers " + f.kind + ", or an image of it with: scripts/image " + f.kind)
+	}
+	return f.embedded(o)
+}
+
+// hint says how to name a server of f.
+func (f family) hint() string {
+	return "no address was given; give one with: export " + Kind{Name: f.kind}.Env("URL") + "=" + f.address
+}
+
+// find looks at the sources one after the other.
+func (f family) find(ctx context.Context, o Options) []Found {
+	t, wrong := o.topology(f.kind)
+	var list []Found
+	note := func(found Found, err error) {
+		found.Kind, found.OK = f.kind, err == nil
+		if err != nil {
+			found.Hint = err.Error()
+		}
+		list = append(list, found)
+	}
+	for _, e := range o.URLs[f.kind] {
+		found, err := Found{Source: URL}, wrong
+		if err == nil {
+			found.Product, found.Version, err = f.lookAt(ctx, e)
+		}
+		if err == nil {
+			found.Where = e.String()
+		}
+		note(found, err)
+	}
+	if len(o.URLs[f.kind]) == 0 {
+		note(Found{Source: URL}, missing(f.hint()))
+	}
+	program, err := f.locate(ctx, o)
+	note(Found{Source: Binary, Where: program.path, Product: program.product, Version: program.version}, err)
+	if t == lock.Single {
+		note(f.findImage(ctx, o))
+	} else {
+		note(Found{Source: Docker}, missing(onlyBinary(t)))
+	}
+	if f.embedded != nil {
+		program, err := f.embedded(o)
+		found := Found{Source: Embedded, Product: program.product, Version: program.version}
+		if err == nil {
+			found.Where = "in a child process of this program"
+		}
+		note(found, err)
+	}
+	return list
+}
+
+// findImage looks at the source Docker.
+func (f family) findImage(ctx context.Context, o Options) (found Found, err error) {
+	found.Source = Docker
+	eng, err := openEngine(ctx)
+	if err != nil {
+		return found, err
+	}
+	defer func() { err = errors.Join(err, eng.close()) }()
+	if found.Where, err = eng.image(ctx, f.kind, f.usual, o); err == nil {
+		found.Product, found.Version, err = eng.inspectImage(ctx, f.kind, found.Where)
+	}
+	return found, err
+}
+
+// lookAt connects to what e names and says what it is.
+func (f family) lookAt(ctx context.Context, e lock.Endpoint) (product, version string, err error) {
+	m, err := f.connect(ctx, e)
+	if err != nil {
+		return "", "", err
+	}
+	a := m.about()
+	return a.product, a.version, m.close()
+}

@@ -1,0 +1,56 @@
+package server
+
+import (
+	"context"
+	"strings"
+
+	"github.com/lockbench/lockbench/impls/lock"
+)
+
+// A Kind is one kind of server that locks are kept on.
+type Kind struct {
+	// Name is what Needs.Kind says, such as "redis".
+	Name string
+	// Topologies are those in which its servers can work together, besides
+	// lock.Single.
+	Topologies []lock.Topology
+	// Addresses show how an address of each topology is written.
+	Addresses []string
+
+	find  func(ctx context.Context, o Options) []Found
+	start func(ctx context.Context, src Source, n lock.Needs, o Options) (*Server, error)
+}
+
+// Kinds lists all kinds, in the order in which people discover them.
+func Kinds() []Kind {
+	return []Kind{
+		{
+			Name: "redis", Topologies: []lock.Topology{lock.Cluster, lock.Sentinel},
+			Addresses: []string{
+				"redis://[USER:PASSWORD@]HOST[:PORT][/DB] (rediss:// for TLS)",
+				"redis+cluster://HOST:PORT,HOST:PORT", "redis+sentinel://HOST:PORT,HOST:PORT/NAME",
+			},
+			find: findRedis, start: startRedis,
+		},
+		mysqlFamily().as([]string{"mysql://USER:PASSWORD@HOST[:PORT]/DATABASE"}),
+		postgresFamily().as([]string{"postgres://USER:PASSWORD@HOST[:PORT]/DATABASE"}),
+		zookeeperKind(),
+		etcdKind(),
+	}
+}
+
+// Env is the name of the environment variable that FromEnv reads what from,
+// such as LOCKBENCH_REDIS_URL.
+func (k Kind) Env(what string) string {
+	return "LOCKBENCH_" + strings.ToUpper(k.Name) + "_" + what
+}
+
+// kindOf is the Kind of that name.
+func kindOf(name string) (k Kind, ok bool) {
+	for _, k := range Kinds() {
+		if k.Name == name {
+			return k, true
+		}
+	}
+	return Kind{}, false
+}

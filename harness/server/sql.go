@@ -1,0 +1,124 @@
+package server
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"net/url"
+	"strings"
+	"time"
+
+	"github.com/go-sql-driver/mysql"
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/stdlib"
+
+	"github.com/lockbench/lockbench/impls/lock"
+)
+
+// openSQL prepares one connection to the database at e.
+func openSQL(e lock.Endpoint) (*sql.DB, error) {
+	u, err := url.Parse(e.Reveal())
+	if err != nil || u.Hostname() == "" {
+		return nil, errors.New("the address is no URL of a database")
+	}
+	switch u.Scheme {
+	case "mysql":
+		o := mysql.NewConfig()
+		o.User = u.User.Username()
+		o.Passwd, _ = u.User.Password()
+		o.Net, o.Addr, o.DBName = "tcp", u.Host, strings.Trim(u.Path, "/")
+		if u.Port() == "" {
+			o.Addr += ":3306"
+		}
+		if o.DBName == "" {
+			return nil, errors.New("the address names no database: want mysql://USER:PASSWORD@HOST:PORT/DATABASE")
+		}
+		o.TLSConfig = u.Query().Get("tls")
+		o.Timeout, o.InterpolateParams, o.Logger = patience, true, &mysql.NopLogger{}
+		connector, err := mysql.NewConnector(o)
+		if err != nil {
+			return nil, errors.New("the address is no URL of a MySQL database that can be used")
+		}
+		db := sql.OpenDB(connector)
+		db.SetMaxOpenConns(1)
+		return db, nil
+	case "postgres", "postgresql":
+		// Its error may quote the address.
+		o, err := pgx.ParseConfig(e.Reveal())
+		if err != nil {
+			return nil, errors.New("the address is no URL of a PostgreSQL database that can be used")
+		}
+		o.ConnectTimeout = patience
+		db := stdlib.OpenDB(*o)
+		db.SetMaxOpenConns(1)
+		return db, nil
+	}
+	return nil, errors.New("the address is no URL of a database: want mysql:// or postgres://")
+}
+
+// pingSQL asks once whether the database at e answers.
+func pingSQL(ctx context.Context, e lock.Endpoint) error {
+	db, err := openSQL(e)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = db.Close() }()
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	return db.PingContext(ctx)
+}
+
+// sqlNode is what the administrator's views of databases share.
+type sqlNode struct {
+	db *sql.DB
+	is about
+}
+
+func (n *sqlNode) about() about { return n.is }
+
+func (n *sqlNode) close() error { return n.db.Close() }
+
+func (n *sqlNode) rtt(ctx context.Context, count int) ([]time.Duration, error) {
+	conn, err := n.db.Conn(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = conn.Close() }()
+	var list []time.Duration
+	for i := range 10 + max(count, 0) { // the first ones warm both sides up
+		start := time.Now()
+		if _, err := conn.ExecContext(ctx, "SELECT 1"); err != nil {
+			return list, err
+		}
+		if i >= 10 {
+			list = append(list, time.Since(start))
+		}
+	}
+	return list, nil
+}
+
+// strings lists the first column of what query returns.
+func (n *sqlNode) strings(ctx context.Context, query string, args ...any) (list []string, err error) {
+	rows, err := n.db.QueryContext(ctx, query, args...)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, rows.Close()) }()
+	for rows.Next() {
+		var text string
+		if err := rows.Scan(&text); err != nil {
+			return nil, err
+		}
+		list = append(list, text)
+	}
+	return list, rows.Err()
+}
+
+// singleLine keeps what a library says of several attempts on one line.
+func singleLine(err error) error { return errors.New(strings.Join(strings.Fields(err.Error()), " ")) }
+
+// leadingVersion is the number before whatever a distribution adds.
+func leadingVersion(text string) string {
+	version, _, _ := strings.Cut(text, " ")
+	return version
+}

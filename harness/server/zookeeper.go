@@ -1,0 +1,260 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"net"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+
+	"github.com/lockbench/lockbench/impls/lock"
+)
+
+const zookeeperPort = "2181"
+
+// zookeeper is the kind of server that Apache ZooKeeper is.
+func zookeeper() family {
+	return family{
+		kind: "zookeeper", address: "zookeeper://HOST:2181",
+		locate: locateZookeeper, launch: launchZookeeper, connect: connectZookeeper,
+		usual: "zookeeper:3.9", contain: containZookeeper,
+	}
+}
+
+func zookeeperKind() Kind {
+	return zookeeper().as([]string{"zookeeper://HOST[:PORT][,HOST[:PORT]…][/NODE]"}, lock.Ensemble)
+}
+
+// keeperNode is the administrator's view of one server, or of one ensemble.
+type keeperNode struct {
+	hosts []string
+	root  string // "" or "/NODE"
+	conn  *zk.Conn
+	done  <-chan zk.Event
+	seen  about
+}
+
+type silent struct{}
+
+func (silent) Printf(string, ...any) {}
+
+// connectZookeeper asks every server behind e who it is, by a four-letter word
+// that all versions answer, and opens a session on one of them.
+func connectZookeeper(ctx context.Context, e lock.Endpoint) (member, error) {
+	parts, path, err := e.Split()
+	if err != nil {
+		return nil, err
+	}
+	n := &keeperNode{root: strings.TrimRight(path, "/")}
+	if len(parts) > 1 {
+		n.seen.members = parts
+	}
+	var failed []error
+	for _, p := range parts {
+		at, err := hostport(p, zookeeperPort)
+		if err != nil {
+			return nil, err
+		}
+		n.hosts = append(n.hosts, at)
+		if u, err := url.Parse(p.Reveal()); err == nil && n.root == "" { // of a single server
+			n.root = strings.TrimRight(u.Path, "/")
+		}
+		text, err := word(ctx, at, "srvr")
+		if err == nil && !strings.Contains(text, "Mode:") {
+			err = fmt.Errorf("%s does not serve: %s", at, lastLine([]byte(text)))
+		}
+		if err != nil {
+			failed = append(failed, err)
+			continue
+		}
+		if n.seen.product == "" {
+			_, v, _ := strings.Cut(text, "Zookeeper version: ")
+			v, _, _ = strings.Cut(v, ",")
+			v, _, _ = strings.Cut(v, "-")
+			n.seen.product, n.seen.version = "zookeeper", v
+			n.seen.options = keeperOptions(ctx, at)
+			if strings.Contains(n.seen.options, "forceSync no") {
+				n.seen.durable = "each write, in the file system's memory"
+			}
+		}
+	}
+	if n.seen.product == "" {
+		return nil, oneLine(failed)
+	}
+	n.conn, n.done, err = zk.Connect(n.hosts, 20*time.Second, zk.WithLogger(silent{}), zk.WithLogInfo(false))
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", strings.Join(n.hosts, ","), err)
+	}
+	// The first request waits for the session.
+	if err := n.do(ctx, func() error { _, _, err := n.conn.Exists("/"); return err }); err != nil {
+		_ = n.close()
+		return nil, fmt.Errorf("%s gives no session: %w", strings.Join(n.hosts, ","), err)
+	}
+	return n, nil
+}
+
+// keeperOptions are the settings that matter for figures, where the server tells:
+// the length of a tick, which sessions are rounded to, and whether it waits for its
+// disk, which ours says by the name of its directory.
+func keeperOptions(ctx context.Context, at string) string {
+	text, err := word(ctx, at, "conf")
+	if err != nil {
+		return ""
+	}
+	var list []string
+	for line := range strings.Lines(text) {
+		name, value, _ := strings.Cut(strings.TrimSpace(line), "=")
+		switch name {
+		case "tickTime", "minSessionTimeout", "maxSessionTimeout":
+			list = append(list, name+" "+value)
+		case "dataDir":
+			if strings.Contains(value, "/"+unsynced+"/") {
+				list = append(list, "forceSync no")
+			}
+		}
+	}
+	return strings.Join(list, " ")
+}
+
+// word sends one of the four-letter words to the server at addr.
+func word(ctx context.Context, addr, what string) (string, error) {
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	c, err := (&net.Dialer{}).DialContext(ctx, "tcp", addr)
+	if err != nil {
+		return "", err
+	}
+	defer func() { _ = c.Close() }()
+	stop := context.AfterFunc(ctx, func() { _ = c.SetDeadline(time.Unix(1, 0)) })
+	defer stop()
+	if _, err := io.WriteString(c, what); err != nil {
+		return "", fmt.Errorf("%s closed the connection: is it a ZooKeeper?", addr)
+	}
+	b, err := io.ReadAll(io.LimitReader(c, 1<<20))
+	if err != nil {
+		return "", fmt.Errorf("%s does not answer as a ZooKeeper: %w", addr, err)
+	}
+	text := string(b)
+	if strings.Contains(text, "is not executed because it is not in the whitelist") {
+		return "", fmt.Errorf("%s does not answer %q: it is not in its 4lw.commands.whitelist", addr, what)
+	}
+	return text, nil
+}
+
+func (n *keeperNode) about() about { return n.seen }
+
+// do bounds one use of the library, which knows no contexts.
+func (n *keeperNode) do(ctx context.Context, f func() error) error {
+	ctx, cancel := context.WithTimeout(ctx, readyWithin)
+	defer cancel()
+	c := make(chan error, 1)
+	go func() { c <- f() }()
+	select {
+	case err := <-c:
+		return err
+	case <-ctx.Done():
+		return fmt.Errorf("no answer: %w", context.Cause(ctx))
+	}
+}
+
+// usage sums the packets that the servers have received, of clients: requests and
+// pings. What one of them spends on the others it does not tell, nor its bytes.
+func (n *keeperNode) usage(ctx context.Context) (Usage, error) {
+	u := Usage{Cmds: 0, NetBytes: math.NaN(), CPU: math.NaN()}
+	for _, at := range n.hosts {
+		text, err := word(ctx, at, "srvr")
+		if err != nil {
+			return Usage{}, err
+		}
+		_, rest, ok := strings.Cut(text, "Received: ")
+		number, _, _ := strings.Cut(rest, "\n")
+		v, err := strconv.ParseFloat(strings.TrimSpace(number), 64)
+		if !ok || err != nil {
+			return Usage{}, fmt.Errorf("%s does not say how many packets it has received", at)
+		}
+		u.Cmds += v
+	}
+	return u, nil
+}
+
+// rtt times reads of one node, since the library sends its pings by itself.
+func (n *keeperNode) rtt(ctx context.Context, count int) ([]time.Duration, error) {
+	var list []time.Duration
+	err := n.do(ctx, func() error {
+		for i := range count + 1 {
+			sent := time.Now()
+			if _, _, err := n.conn.Exists("/"); err != nil {
+				return err
+			}
+			if i > 0 { // the first warms
+				list = append(list, time.Since(sent))
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	return list, nil
+}
+
+// remove deletes the node of each key with all that lies below it, and returns how
+// many nodes there were.
+func (n *keeperNode) remove(ctx context.Context, names []string) (int, error) {
+	sum := 0
+	err := n.do(ctx, func() error {
+		for _, name := range names {
+			k, err := n.clear(n.root + "/" + lock.Znode(name))
+			sum += k
+			if err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return 0, err
+	}
+	return sum, nil
+}
+
+// clear deletes path and what lies below it, where others may add to it.
+func (n *keeperNode) clear(path string) (sum int, err error) {
+	for range 100 {
+		children, _, err := n.conn.Children(path)
+		if errors.Is(err, zk.ErrNoNode) {
+			return sum, nil
+		}
+		if err != nil {
+			return sum, err
+		}
+		for _, child := range children {
+			k, err := n.clear(path + "/" + child)
+			sum += k
+			if err != nil {
+				return sum, err
+			}
+		}
+		switch err := n.conn.Delete(path, -1); {
+		case err == nil:
+			return sum + 1, nil
+		case errors.Is(err, zk.ErrNoNode):
+			return sum, nil
+		case !errors.Is(err, zk.ErrNotEmpty):
+			return sum, err
+		}
+	}
+	return sum, fmt.Errorf("%s: others go on adding to it", path)
+}
+
+func (n *keeperNode) close() error {
+	n.conn.Close()
+	return nil
+}

@@ -1,0 +1,135 @@
+package server_test
+
+import (
+	"errors"
+	"net"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+
+	"github.com/lockbench/lockbench/harness/server"
+	"github.com/lockbench/lockbench/impls/lock"
+)
+
+// A server of ZooKeeper, and an ensemble of three, can be started, looked at and
+// cleared, and nothing is left of them.
+func TestZooKeeper(t *testing.T) {
+	for _, topology := range []lock.Topology{lock.Single, lock.Ensemble} {
+		t.Run("topology="+string(topology), func(t *testing.T) {
+			t.Parallel()
+			ctx := t.Context()
+			o := server.Options{Source: server.Binary, Topologies: map[string]lock.Topology{"zookeeper": topology}}
+			s, err := server.Start(ctx, lock.Needs{Kind: "zookeeper"}, o)
+			if errors.Is(err, server.ErrMissing) && !slices.Contains(strings.Fields(os.Getenv("LOCKBENCH_REQUIRE")), "zookeeper") {
+				t.Skipf("NOT RUN: %v", err)
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() { _ = s.Close() }) // again, where the test ends early
+			want := 1
+			if topology == lock.Ensemble {
+				want = 3
+			}
+			if s.Product != "zookeeper" || s.Version == "" || !strings.Contains(s.Options, "forceSync no") || len(s.PIDs()) != want {
+				t.Errorf("%s %q, options %q, processes %v", s.Product, s.Version, s.Options, s.PIDs())
+			}
+			if topology == lock.Ensemble && len(s.Members) != want || topology == lock.Single && s.Members != nil {
+				t.Errorf("the members are %v", s.Members)
+			}
+			if s.Topology() != topology {
+				t.Errorf("it is a %q", s.Topology())
+			}
+
+			before, err := s.Usage(ctx)
+			if err != nil {
+				t.Fatal(err)
+			}
+			list, err := s.RTT(ctx, 20)
+			if err != nil || len(list) != 20 || slices.Min(list) <= 0 {
+				t.Errorf("round trips: %v, error %v", list, err)
+			}
+			after, err := s.Usage(ctx)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if spent := after.Sub(before); spent.Cmds < 20 || spent.CPU <= 0 {
+				t.Errorf("20 round trips have cost %+v", spent)
+			}
+
+			addrs := strings.Split(strings.TrimPrefix(s.Deployment.Nodes[0].Reveal(), "zookeeper://"), ",")
+			c, _, err := zk.Connect(addrs, 10*time.Second, zk.WithLogInfo(false))
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, path := range []string{"/a%2Fb", "/a%2Fb/leases", "/a%2Fb/leases/x", "/other"} {
+				if _, err := c.Create(path, nil, 0, zk.WorldACL(zk.PermAll)); err != nil {
+					t.Fatal(err)
+				}
+			}
+			c.Close()
+			if n, err := s.Remove(ctx, "a/b", "nothing"); n != 3 || err != nil {
+				t.Errorf("removed %d nodes of a key that had 3, error %v", n, err)
+			}
+			if n, err := s.Remove(ctx, "a/b"); n != 0 || err != nil {
+				t.Errorf("removed %d nodes of a key that had none, error %v", n, err)
+			}
+			if n, err := s.Remove(ctx, "other"); n != 1 || err != nil {
+				t.Errorf("removed %d nodes of another key, error %v", n, err)
+			}
+
+			// The same as an address that was given.
+			given := server.Options{URLs: map[string][]lock.Endpoint{"zookeeper": s.Deployment.Nodes}}
+			u, err := server.Start(ctx, lock.Needs{Kind: "zookeeper"}, given)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if u.Source != server.URL || u.Version != s.Version || len(u.PIDs()) != 0 {
+				t.Errorf("by its address it is %+v", u)
+			}
+			if err := u.Close(); err != nil {
+				t.Error(err)
+			}
+
+			processes := s.Processes()
+			if err := s.Close(); err != nil {
+				t.Error(err)
+			}
+			for _, p := range processes {
+				if p.Alive() {
+					t.Errorf("process %d goes on after Close", p.PID)
+				}
+			}
+		})
+	}
+}
+
+// Whatever is no ZooKeeper at an address that was given gets one clear line.
+func TestNoZooKeeper(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = l.Close() }()
+	go func() {
+		for {
+			c, err := l.Accept()
+			if err != nil {
+				return
+			}
+			_, _ = c.Write([]byte("-ERR unknown command\r\n"))
+			_ = c.Close()
+		}
+	}()
+	at := l.Addr().String()
+	_, err = server.Start(t.Context(), lock.Needs{Kind: "zookeeper"}, server.Options{URLs: map[string][]lock.Endpoint{
+		"zookeeper": {lock.Endpoint("zookeeper://" + at)},
+	}})
+	if err == nil || !strings.Contains(err.Error(), at) || strings.ContainsAny(err.Error(), "\r\n") {
+		t.Errorf("%v", err)
+	}
+}

@@ -1,0 +1,362 @@
+package redis_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/lockbench/lockbench/impls/lock"
+	"github.com/lockbench/lockbench/impls/redis"
+)
+
+func callAs(ctx context.Context, l lock.Locker, owner string) <-chan result {
+	done := make(chan result, 1)
+	go func() {
+		lease, err := l.(lock.Owned).AcquireAs(ctx, "k", owner)
+		done <- result{lease, err}
+	}()
+	return done
+}
+
+// enqueueAs is enqueue for an owner with a name.
+func enqueueAs(ctx context.Context, t *testing.T, s *server, l lock.Locker, owner string, n int64) <-chan result {
+	t.Helper()
+	done := callAs(ctx, l, owner)
+	until(t, fmt.Sprintf("%d in the queue", n), func() bool { return s.do(t, "LLEN", queued) == n })
+	return done
+}
+
+// holds is how many holds the server counts of "k", which has a name.
+func (s *server) holds(t *testing.T) int {
+	t.Helper()
+	value, _ := s.do(t, "GET", "k").(string)
+	numbers, _, ok := strings.Cut(value, ".")
+	if !ok {
+		return 0
+	}
+	return strings.Count(numbers, ",") + 1
+}
+
+// The server counts the holds, which end in any order, each once; the next owner
+// gets the key with the last.
+func TestOwnedCount(t *testing.T) {
+	eachServer(t, func(t *testing.T, s *server) {
+		for i, name := range []string{"me", "", "a b", "a:b", "1,2", ".", "*", "%", "é\x00\n"} {
+			a, b := s.open(t, "redis-handoff", nil), s.open(t, "redis-handoff", nil)
+			mine := []lock.Lease{as(t, a, "k", name)}
+			next := enqueueAs(t.Context(), t, s, b, name, 1) // the same name elsewhere
+			last := enqueue(t.Context(), t, s, a, 2)
+			for range 3 {
+				mine = append(mine, as(t, a, "k", name))
+			}
+			first := tokenOf(mine[0])
+			for _, n := range []int{1, 0, 3, 2} {
+				if got := tokenOf(mine[n]); got != first {
+					t.Errorf("%q: hold %d has token %d, the first %d", name, n, got, first)
+				}
+				if len(next) != 0 {
+					t.Fatalf("%q: another owner got in beside a hold", name)
+				}
+				want := s.holds(t) - 1
+				release(t, mine[n])
+				if err := mine[n].Release(t.Context()); !errors.Is(err, lock.ErrLost) {
+					t.Errorf("%q: a second Release: %v", name, err)
+				}
+				if got := s.holds(t); want > 0 && got != want {
+					t.Errorf("%q: the server counts %d holds, want %d", name, got, want)
+				}
+			}
+			l := granted(t, "the same name in another process", next)
+			if tokenOf(l) <= first {
+				t.Errorf("%q: token %d after %d", name, tokenOf(l), first)
+			}
+			release(t, l)
+			release(t, granted(t, "the last", last))
+			if n := s.do(t, "EXISTS", "k", queued); n != int64(0) {
+				t.Fatalf("round %d: %v keys are left", i, n)
+			}
+		}
+	})
+}
+
+// Who waits when its owner gets the key by another call need not wait for its
+// turn.
+func TestOwnedJoins(t *testing.T) {
+	eachServer(t, func(t *testing.T, s *server) {
+		a, b := s.open(t, "redis-handoff", nil), s.open(t, "redis-handoff", nil)
+		held := mustTry(t, b, "k")
+		first := enqueueAs(t.Context(), t, s, a, "me", 1)
+		other := enqueue(t.Context(), t, s, b, 2)
+		second := enqueueAs(t.Context(), t, s, a, "me", 3)
+		third := enqueueAs(t.Context(), t, s, a, "me", 4)
+		release(t, held)
+		var mine []lock.Lease
+		for i, w := range []<-chan result{first, second, third} {
+			mine = append(mine, granted(t, fmt.Sprintf("call %d", i), w))
+		}
+		if got := s.holds(t); got != 3 {
+			t.Errorf("the server counts %d holds, want 3", got)
+		}
+		for _, l := range mine {
+			if len(other) != 0 {
+				t.Fatal("another owner got in beside a hold")
+			}
+			release(t, l)
+		}
+		release(t, granted(t, "the other", other))
+		if n := s.do(t, "EXISTS", "k", queued); n != int64(0) {
+			t.Errorf("%v keys are left", n)
+		}
+	})
+}
+
+// A re-entry whose answer is lost leaves no hold behind, and ends no other.
+func TestOwnedLostAnswer(t *testing.T) {
+	eachServer(t, func(t *testing.T, s *server) {
+		var on atomic.Bool
+		w := &wire{after: func(args []any, reply any, err error) (any, error) {
+			if token, ok := reply.(int64); ok && token > 0 && on.CompareAndSwap(true, false) {
+				return nil, errors.New("the answer is lost")
+			}
+			return reply, err
+		}}
+		v := find(t, redis.Variants(s.name, w.dial(s.dial)), "redis-handoff")
+		a := openVariant(t, v, s.at, lock.Config{TTL: time.Hour, Renew: time.Hour})
+		held := as(t, a, "k", "me")
+		release(t, as(t, a, "k", "me")) // so that the server knows the scripts
+		on.Store(true)
+		if r := wait(t, "AcquireAs", callAs(t.Context(), a, "me")); !errors.Is(r.err, lock.ErrUncertain) {
+			t.Errorf("the answer was lost: %v", r.err)
+		}
+		if on.Load() {
+			t.Fatal("no answer was lost")
+		}
+		if got := s.holds(t); got != 1 {
+			t.Errorf("the server counts %d holds, want 1", got)
+		}
+		release(t, held)
+		if n := s.do(t, "EXISTS", "k", queued); n != int64(0) {
+			t.Errorf("%v keys are left", n)
+		}
+	})
+}
+
+// Each hold is renewed and lost by itself; one that outlived its lease does not
+// touch the next owner's.
+func TestOwnedRenewalAndLoss(t *testing.T) {
+	eachServer(t, func(t *testing.T, s *server) {
+		a := openVariant(t, s.variant(t, "redis-handoff"), s.at, lock.Config{TTL: time.Minute, Renew: 10 * time.Millisecond})
+		b := s.open(t, "redis-handoff", nil)
+		first, second := as(t, a, "k", "me"), as(t, a, "k", "me")
+		renewed := func(when string) {
+			t.Helper()
+			s.do(t, "PEXPIRE", "k", 20_000)
+			until(t, "a renewal "+when, func() bool { return s.do(t, "PTTL", "k").(int64) > 20_000 })
+		}
+		renewed("of two holds")
+		release(t, first)
+		renewed("of the second hold")
+		third := as(t, a, "k", "me")
+		for i, l := range []lock.Lease{second, third} {
+			select {
+			case <-l.Lost():
+				t.Errorf("hold %d is said to be lost", i+2)
+			default:
+			}
+		}
+		s.expire(t, "k")
+		// A new grant to the same name is no hold of the old one.
+		next := as(t, b, "k", "me")
+		for i, l := range []lock.Lease{second, third} {
+			wait(t, "the loss", l.Lost())
+			if err := l.Release(t.Context()); !errors.Is(err, lock.ErrLost) {
+				t.Errorf("Release of lost hold %d: %v", i+2, err)
+			}
+		}
+		if got := s.holds(t); got != 1 {
+			t.Errorf("the server counts %d holds of the next owner, want 1", got)
+		}
+		mine := enqueueAs(t.Context(), t, s, a, "me", 1)
+		release(t, next)
+		again := granted(t, "the name that had lost it", mine)
+		if tokenOf(again) <= tokenOf(next) || tokenOf(next) <= tokenOf(third) {
+			t.Errorf("tokens %d, %d, %d do not grow", tokenOf(third), tokenOf(next), tokenOf(again))
+		}
+		release(t, again)
+	})
+}
+
+// A wait that ends leaves the queue; a grant in the same moment ends that hold
+// alone, or is passed on.
+func TestOwnedDeparture(t *testing.T) {
+	eachServer(t, func(t *testing.T, s *server) {
+		b := s.open(t, "redis-handoff", nil)
+		gate := newGate("before-leave")
+		a := s.open(t, "redis-handoff", gate.hook)
+		held := mustTry(t, b, "k")
+		first := enqueueAs(t.Context(), t, s, a, "me", 1)
+		ctx, cancel := context.WithCancel(t.Context())
+		second := enqueueAs(ctx, t, s, a, "me", 2)
+		behind := enqueue(t.Context(), t, s, b, 3)
+		cancel()
+		wait(t, "the leave", gate.reached)
+		release(t, held)
+		mine := granted(t, "the first", first)
+		close(gate.open)
+		if r := wait(t, "the second", second); !errors.Is(r.err, context.Canceled) || errors.Is(r.err, lock.ErrUncertain) {
+			t.Errorf("the second got %v", r.err)
+		}
+		until(t, "one hold, and one in the queue", func() bool { return s.holds(t) == 1 && s.do(t, "LLEN", queued) == int64(1) })
+		release(t, mine)
+		release(t, granted(t, "the one behind", behind))
+	})
+}
+
+// Wait would free what an outer call counts on, and is refused; the lease goes on.
+func TestOwnedWait(t *testing.T) {
+	eachServer(t, func(t *testing.T, s *server) {
+		a := openVariant(t, s.variant(t, "redis-handoff"), s.at, lock.Config{TTL: time.Minute, Renew: 10 * time.Millisecond})
+		b := s.open(t, "redis-handoff", nil)
+		outer, inner := as(t, a, "k", "me"), as(t, a, "k", "me")
+		err := inner.(lock.Conder).Wait(t.Context(), "c")
+		if err == nil || errors.Is(err, lock.ErrLost) || errors.Is(err, lock.ErrUncertain) || !strings.Contains(err.Error(), "other holds") {
+			t.Fatalf("Wait with an outer hold: %v", err)
+		}
+		if n := s.do(t, "EXISTS", sleeping); n != int64(0) {
+			t.Error("a Wait that was refused sleeps all the same")
+		}
+		release(t, outer) // in any order
+		s.do(t, "PEXPIRE", "k", 20_000)
+		until(t, "a renewal after the refusal", func() bool { return s.do(t, "PTTL", "k").(int64) > 20_000 })
+		before := tokenOf(inner)
+		woke := sleep(t.Context(), t, s, inner, "c", 1)
+		held := as(t, b, "k", "you")
+		nested := as(t, b, "k", "you")
+		signal(t, nested, "c")
+		release(t, nested)
+		release(t, held)
+		woken(t, "the one that slept", woke)
+		if tokenOf(inner) <= before {
+			t.Errorf("token %d after %d", tokenOf(inner), before)
+		}
+		again := as(t, a, "k", "me") // it has kept its name
+		release(t, inner)
+		release(t, again)
+		if n := s.do(t, "EXISTS", "k", queued, sleeping); n != int64(0) {
+			t.Errorf("%v keys are left", n)
+		}
+	})
+}
+
+// A lost message costs time only, and the check finds whose turn it was.
+func TestOwnedLostMessage(t *testing.T) {
+	eachServer(t, func(t *testing.T, s *server) {
+		var on atomic.Bool
+		deaf := func(ctx context.Context, ep lock.Endpoint, c lock.Config) (redis.Conn, error) {
+			conn, err := s.dial(ctx, ep, c)
+			return mute{conn, &on}, err
+		}
+		v := find(t, redis.Variants(s.name, deaf), "redis-handoff")
+		a := openVariant(t, v, s.at, lock.Config{TTL: time.Hour})
+		held := mustTry(t, s.open(t, "redis-handoff", nil), "k")
+		first := enqueueAs(t.Context(), t, s, a, "me", 1)
+		second := enqueueAs(t.Context(), t, s, a, "me", 2)
+		on.Store(true)
+		release(t, held)
+		for _, w := range []<-chan result{first, second} {
+			release(t, granted(t, "one that was not told", w))
+		}
+		until(t, "a free key and an empty queue", func() bool { return s.do(t, "EXISTS", "k", queued) == int64(0) })
+	})
+}
+
+// All holds are given back before the next command for the key, although nobody
+// waits for their releases.
+func TestOwnedUnawaited(t *testing.T) {
+	eachServer(t, func(t *testing.T, s *server) {
+		var count lock.Counters
+		l := s.unawaited(t, "redis-handoff", lock.Config{Count: &count})
+		for round := range 50 {
+			mine := []lock.Lease{as(t, l, "k", "me"), as(t, l, "k", "me"), as(t, l, "k", "me")}
+			for _, m := range mine {
+				release(t, m)
+			}
+			release(t, mustTry(t, l, "k"))
+			if n := count.Misses(); n != 0 {
+				t.Fatalf("round %d: %d misses", round, n)
+			}
+		}
+	})
+}
+
+// Many calls for few owners, which nest and give up at random, leave a free key,
+// an empty queue and, at every moment, at most one owner inside.
+func TestOwnedStorm(t *testing.T) {
+	eachServer(t, func(t *testing.T, s *server) {
+		var (
+			mu     sync.Mutex
+			inside = map[string]int{} // by owner
+			most   int
+			wg     sync.WaitGroup
+		)
+		enter := func(owner string, n int) {
+			mu.Lock()
+			defer mu.Unlock()
+			if inside[owner] += n; inside[owner] == 0 {
+				delete(inside, owner)
+			}
+			if len(inside) > 1 {
+				t.Errorf("inside are %v", inside)
+			}
+			most = max(most, inside[owner])
+		}
+		for p := range 3 {
+			l := s.open(t, "redis-handoff", nil)
+			for i := range 6 {
+				r := rand.New(rand.NewPCG(uint64(p), uint64(i)))
+				name := fmt.Sprint(i % 2)
+				owner := fmt.Sprint(p, "/", name)
+				wg.Go(func() {
+					for range 25 {
+						var mine []lock.Lease
+						for range 1 + r.IntN(3) {
+							patience := time.Duration(r.IntN(8000)) * time.Microsecond
+							if r.IntN(5) == 0 {
+								patience = time.Minute
+							}
+							ctx, cancel := context.WithTimeout(t.Context(), patience)
+							lease, err := l.(lock.Owned).AcquireAs(ctx, "k", name)
+							cancel()
+							if err != nil {
+								if !errors.Is(err, context.DeadlineExceeded) {
+									t.Errorf("AcquireAs: %v", err)
+								}
+								continue
+							}
+							enter(owner, 1)
+							mine = append(mine, lease)
+						}
+						r.Shuffle(len(mine), func(i, j int) { mine[i], mine[j] = mine[j], mine[i] })
+						for _, lease := range mine {
+							enter(owner, -1)
+							if err := lease.Release(t.Context()); err != nil {
+								t.Errorf("Release: %v", err)
+							}
+						}
+					}
+				})
+			}
+		}
+		wg.Wait()
+		if most < 2 {
+			t.Error("nobody ever took the key again")
+		}
+		until(t, "a free key and an empty queue", func() bool { return s.do(t, "EXISTS", "k", queued) == int64(0) })
+	})
+}
