@@ -26,14 +26,14 @@ const (
 
 // env is one case on one variant.
 type env struct {
-	T
+	*attempt
 	v        lock.Variant
 	d        lock.Deployment
 	o        Options
 	sentence string
 
-	declared      bool // a break is expected
-	broken, fatal string
+	declared bool   // a break is expected
+	broken   string // and was seen
 
 	id    string
 	ttl   time.Duration // a lease whose end the case waits for
@@ -46,15 +46,15 @@ type env struct {
 	proxies fault.Proxies
 }
 
-func newEnv(t T, c Case, v lock.Variant, d lock.Deployment, o Options) *env {
+func newEnv(a *attempt, c Case, v lock.Variant, d lock.Deployment, o Options) *env {
 	e := &env{
-		T: t, v: v, d: d, o: o, sentence: c.Sentence,
+		attempt: a, v: v, d: d, o: o, sentence: c.Sentence,
 		id: strings.ToLower(rand.Text()), ttl: o.TTL, pause: o.TTL / 6, bound: o.Patience,
 	}
 	if v.Unsafe&c.Breaks != 0 {
 		e.bound = 4 * o.TTL
 	}
-	t.Cleanup(e.finish)
+	a.Cleanup(e.finish)
 	return e
 }
 

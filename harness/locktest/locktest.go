@@ -178,33 +178,22 @@ func (c Case) runOn(t T, v lock.Variant, d lock.Deployment, o Options) {
 	}
 }
 
-// check runs c on v and reports to t.
-func (c Case) check(t T, v lock.Variant, d lock.Deployment, o Options) {
-	t.Helper()
-	e := newEnv(t, c, v, d, o.filled())
+// once carries c out on v.
+func (c Case) once(a *attempt, v lock.Variant, d lock.Deployment, o Options) {
+	e := newEnv(a, c, v, d, o.filled())
 	declared := v.Unsafe & c.Breaks
 	if declared == 0 {
 		c.run(e)
 		return
 	}
 	e.declared = true
-	// In a goroutine of its own, which the first break may end.
-	kept := false
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		c.run(e)
-		kept = true
+	defer func() { // which the first break may bring about
+		if e.broken != "" {
+			a.Logf("breaks %q, as declared (%s): %s", c.Sentence, declared, e.broken)
+		}
 	}()
-	<-done
-	switch {
-	case e.broken != "":
-		t.Logf("breaks %q, as declared (%s): %s", c.Sentence, declared, e.broken)
-	case e.fatal != "":
-		t.Fatalf("%s: %s", v.Name(), e.fatal)
-	case kept:
-		t.Errorf("%s declares %s, but was seen to keep %q", v.Name(), declared, c.Sentence)
-	}
+	c.run(e)
+	a.Errorf("%s declares %s, but was seen to keep %q", v.Name(), declared, c.Sentence)
 }
 
 // Broken ends the case: the variant did not keep the sentence. The text says
@@ -216,17 +205,12 @@ func (e *env) Broken(format string, args ...any) {
 		e.broken = seen
 		runtime.Goexit()
 	}
-	e.T.Fatalf("%s breaks %q: %s", e.v.Name(), e.sentence, seen)
+	e.attempt.Fatalf("%s breaks %q: %s", e.v.Name(), e.sentence, seen)
 }
 
 // Fatalf ends the case because it could not be carried out, which is never
 // taken for a declared break.
 func (e *env) Fatalf(format string, args ...any) {
 	e.Helper()
-	msg := fmt.Sprintf(format, args...)
-	if e.declared {
-		e.fatal = msg
-		runtime.Goexit()
-	}
-	e.T.Fatalf("%s: %s", e.v.Name(), msg)
+	e.undone(e.v.Name()+": "+fmt.Sprintf(format, args...), args)
 }
