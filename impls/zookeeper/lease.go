@@ -89,6 +89,9 @@ func (l *lease) follow() {
 // again looks at the node until that is answered, and reports whether it is there.
 func (n *node) again() bool {
 	for {
+		if isClosed(n.ended) { // its own release, which changes it before it goes
+			return true
+		}
 		err := n.look()
 		if err == nil || isClosed(n.ended) || isClosed(n.q.s.closed) {
 			return true

@@ -26,6 +26,7 @@ type node struct {
 	gone  <-chan zk.Event // set while q.mu is held; only the owner reads it without
 
 	// Guarded by q.mu.
+	waited  bool // for another's node
 	granted bool
 	behind  []chan<- struct{} // of those of this client that wait for it; closed when it is off
 
@@ -97,7 +98,7 @@ func (n *node) create() error {
 		var path string
 		n.life = q.s.lifeNow()
 		err := q.s.do(func() (err error) {
-			path, err = q.s.conn.Create(q.path+"/"+n.prefix, nil, zk.FlagEphemeral|zk.FlagSequence, q.s.acl)
+			path, err = q.s.conn.Create(q.path+"/"+n.prefix, []byte(tells), zk.FlagEphemeral|zk.FlagSequence, q.s.acl)
 			return err
 		})
 		switch {
@@ -171,6 +172,7 @@ func (n *node) remove() error {
 		close(n.ended)
 	}
 	var failed error
+	told := n.tellsOfRelease()
 	for range 4 {
 		if n.single {
 			if err := n.same(failed != nil); errors.Is(err, errGone) {
@@ -184,8 +186,11 @@ func (n *node) remove() error {
 				break
 			}
 		}
-		err := s.do(func() error { return s.conn.Delete(n.q.path+"/"+n.name, -1) })
+		err := s.do(func() error { return n.erase(told) })
 		switch {
+		case told && err != nil && !errors.Is(err, zk.ErrNoNode) && !unanswered(err):
+			told = false // a server that refuses that may allow this
+			continue
 		case err == nil, errors.Is(err, zk.ErrNoNode) && failed != nil: // the lost one has come through
 			n.off()
 			return nil
@@ -202,6 +207,34 @@ func (n *node) remove() error {
 	}
 	n.abandon()
 	return uncertain("delete", failed)
+}
+
+// tells is the data of a node whose owner changes it, if he had the key to himself,
+// in the transaction that removes the node. Who waits for such a node hears of the
+// change, not of the end, and has the key next without asking who else is there: all
+// that were before him are gone. Other libraries ask again on either message.
+//
+// So nobody else may write to these nodes. By hand that would let the next one in,
+// as removing the node would.
+const tells = "tells"
+
+// tellsOfRelease reports whether the end of n is worth telling. Where nobody had to wait
+// lately that is not likely, and to those of this client it is told here (off).
+func (n *node) tellsOfRelease() bool {
+	n.q.mu.Lock()
+	defer n.q.mu.Unlock()
+	return n.granted && n.waited && !n.shared && !n.single && len(n.behind) == 0
+}
+
+// erase is the request that removes the node.
+func (n *node) erase(told bool) error {
+	conn, path := n.q.s.conn, n.q.path+"/"+n.name
+	if !told {
+		return conn.Delete(path, -1)
+	}
+	_, err := conn.Multi(&zk.SetDataRequest{Path: path, Data: []byte("released"), Version: -1},
+		&zk.DeleteRequest{Path: path, Version: -1})
+	return err
 }
 
 // same reports with errGone that a single node is not there any more, whether

@@ -7,8 +7,9 @@ import "github.com/lockbench/lockbench/impls/lock"
 //
 //	state    /KEY (a container) → one ephemeral node GUID__lock__NUMBER for each owner
 //	cost     acquire 1 write, 2 reads at once; a waiter 1 watch more, and 1 list unless the
-//	         one before it is of the same client or had the key; release 1 write; a session
-//	         1 read each third of its time-out
+//	         one before it is of the same client, or of this project and had the key;
+//	         release 1 write (of two changes if its owner had to wait); a session 1 read
+//	         each third of its time-out
 //	safe     while the holder finishes before its session ends; with a resource that
 //	         refuses smaller czxids always
 //	breaks   holder pauses past the time-out of its session

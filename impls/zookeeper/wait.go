@@ -150,8 +150,8 @@ func isClosedEvent(c <-chan zk.Event) bool {
 	}
 }
 
-// sleep waits until the node called name has gone. First says that it had the key,
-// to itself.
+// sleep waits until the node called name has gone. First says that it had the key
+// to itself, so that n has it now.
 func (n *node) sleep(ctx context.Context, name string) (first bool, err error) {
 	q := n.q
 	q.mu.Lock()
@@ -162,10 +162,11 @@ func (n *node) sleep(ctx context.Context, name string) (first bool, err error) {
 		return n.until(ctx, a)
 	}
 	q.mu.Unlock()
+	var data []byte
 	var gone <-chan zk.Event
 	// Not ExistsW, which would leave a watch behind for a node that is not there.
 	err = q.s.do(func() (err error) {
-		_, _, gone, err = q.s.conn.GetW(q.path + "/" + name)
+		data, _, gone, err = q.s.conn.GetW(q.path + "/" + name)
 		return err
 	})
 	if errors.Is(err, zk.ErrNoNode) {
@@ -174,7 +175,7 @@ func (n *node) sleep(ctx context.Context, name string) (first bool, err error) {
 	if err != nil {
 		return false, n.failed("watch the node before", err)
 	}
-	return n.until(ctx, &ahead{gone: gone})
+	return n.until(ctx, &ahead{gone: gone, tells: string(data) == tells})
 }
 
 // ahead is what somebody waits for: the node before his own.
@@ -182,6 +183,8 @@ type ahead struct {
 	of   *node           // if it is of this client
 	off  <-chan struct{} // closed when that is off
 	gone <-chan zk.Event // the server's message; nil if there is no watch yet
+
+	tells bool // it is another client's, and its end is told by a change
 }
 
 // ahead lets somebody wait for n, which is of his client. N.q.mu is held.
@@ -196,6 +199,9 @@ func (n *node) ahead() *ahead {
 // that is all that comes.
 func (n *node) until(ctx context.Context, a *ahead) (first bool, err error) {
 	s := n.q.s
+	n.q.mu.Lock()
+	n.waited = true
+	n.q.mu.Unlock()
 	select {
 	case <-a.off:
 		s.c.Count.Wakeup()
@@ -205,6 +211,10 @@ func (n *node) until(ctx context.Context, a *ahead) (first bool, err error) {
 		switch {
 		case e.Err != nil:
 			return false, errGone
+		case e.Type == zk.EventNodeDataChanged && a.tells:
+			return true, nil
+		case a.of != nil && isClosed(a.of.ended) && a.of.alone():
+			return true, nil
 		case e.Type != zk.EventNodeDeleted:
 			return false, errChanged
 		}
