@@ -321,11 +321,19 @@ func controlsNote(names []string) string {
 	return "Left out: " + strings.Join(names, ", ") + ", which by design excludes nobody."
 }
 
-// clientsNote explains the look of clients beside the first.
+// clientsNote explains the looks of clients, where there are several.
 func clientsNote(list []series) string {
 	names := clients(list)
 	if len(names) < 2 {
 		return ""
 	}
-	return "Solid lines: " + names[0] + "; dashed lines and markers with a white centre: " + strings.Join(names[1:], ", ") + "."
+	n := slices.IndexFunc(names, func(client string) bool { return lookOf("", client).dotted })
+	switch n {
+	case 0: // no plain one among them
+		return "Dashes tell the clients apart: " + strings.Join(names, ", ") + "."
+	case -1:
+		return "Solid lines: " + strings.Join(names, ", ") + "."
+	}
+	return "Solid lines: " + strings.Join(names[:n], ", ") + "; dashed lines and markers with a white centre: " +
+		strings.Join(names[n:], ", ") + "."
 }

@@ -96,8 +96,8 @@ func lookOf(algo, client string) look {
 		return l
 	}
 	switch client {
-	case "", "goredis":
-	case "redigo":
+	case "", "goredis", "mysql": // the first of each engine
+	case "redigo", "pgx":
 		l.dash, l.dotted = []vg.Length{4, 2.5}, true
 	case "rueidis":
 		l.dash, l.dotted = []vg.Length{6, 2, 1, 2}, true
