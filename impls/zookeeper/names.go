@@ -43,6 +43,7 @@ type contender struct {
 	name   string
 	seq    int32
 	shared bool // a reader
+	turns  bool // a writer that may become a reader: one may appear in its place
 }
 
 // contenderIn reads the name of a node. It knows the names of Curator (lock-,
@@ -60,7 +61,7 @@ func contenderIn(name string) (contender, bool) {
 		if err != nil {
 			continue
 		}
-		return contender{name, int32(n), m == "__rlock__" || m == "__READ__"}, true
+		return contender{name, int32(n), m == "__rlock__" || m == "__READ__", m == "__WRIT__"}, true
 	}
 	return contender{}, false
 }
@@ -82,7 +83,11 @@ func inOrder(names []string) []contender {
 
 // before finds whom c waits for: the nearest in list that it cannot share the key
 // with. It is -1 if there is nobody. Sure says that c has the key once that one has
-// gone, because there is nobody else; there says whether c is in the list at all.
+// gone, because there is nobody else and nobody can come; there says whether c is in
+// the list at all.
+//
+// Curator's writers become readers, since 5.5.0, by making a node of a reader with
+// their own number, before they remove theirs (CURATOR-621).
 func before(list []contender, name string, shared bool) (at int, sure, there bool) {
 	i := slices.IndexFunc(list, func(c contender) bool { return c.name == name })
 	if i < 0 {
@@ -98,5 +103,5 @@ func before(list []contender, name string, shared bool) (at int, sure, there boo
 		}
 		others++
 	}
-	return at, others == 1, true
+	return at, others == 1 && (shared || !list[at].turns), true
 }

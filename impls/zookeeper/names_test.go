@@ -57,6 +57,9 @@ func TestBefore(t *testing.T) {
 			t.Errorf("%s waits for %d (sure %t, there %t), want %d, %t", list[c.me].name, at, sure, there, c.at, c.sure)
 		}
 	}
+	if _, sure, _ := before(inOrder([]string{"a__WRIT__0000000001", "b__WRIT__0000000002"}), "b__WRIT__0000000002", false); sure {
+		t.Error("a writer is sure to follow a writer, which may become a reader")
+	}
 	if _, _, there := before(list, "x__WRIT__0000000009", false); there {
 		t.Error("one that is not there was found")
 	}
