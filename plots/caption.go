@@ -154,7 +154,7 @@ func load(groups []*results.Group) string {
 	case l.Ops > 0:
 		parts = append(parts, count(float64(l.Ops))+" grants a run")
 	case l.For > 0:
-		parts = append(parts, span(l.For).String()+" a run")
+		parts = append(parts, windows(groups)+" a run")
 	}
 	if slices.ContainsFunc(groups, func(g *results.Group) bool { return released(g) == unawaited }) {
 		parts = append(parts, "releases unawaited")
@@ -163,6 +163,18 @@ func load(groups []*results.Group) string {
 		parts = append(parts, "faults: "+f)
 	}
 	return strings.Join(parts, ", ")
+}
+
+// windows says how long the runs of groups were.
+func windows(groups []*results.Group) string {
+	least, most := groups[0].Load.For, groups[0].Load.For
+	for _, g := range groups {
+		least, most = min(least, g.Load.For), max(most, g.Load.For)
+	}
+	if least == most {
+		return span(most).String()
+	}
+	return span(least).String() + " to " + span(most).String()
 }
 
 // readers says which share of the acquires of groups are readers', or "" if none.

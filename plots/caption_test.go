@@ -1,6 +1,11 @@
 package plots
 
-import "testing"
+import (
+	"testing"
+	"time"
+
+	"github.com/lockbench/lockbench/results"
+)
 
 // The caption says of a client what its lines show.
 func TestClientsNote(t *testing.T) {
@@ -20,6 +25,19 @@ func TestClientsNote(t *testing.T) {
 		}
 		if got := clientsNote(list); got != tc.want {
 			t.Errorf("%q: %q, want %q", tc.clients, got, tc.want)
+		}
+	}
+}
+
+// Runs of one picture may have had windows of several lengths.
+func TestWindows(t *testing.T) {
+	group := func(window time.Duration) *results.Group { return &results.Group{Load: results.Load{For: window}} }
+	for want, groups := range map[string][]*results.Group{
+		"1" + space + "s":                      {group(1e9), group(1e9)},
+		"12" + space + "s to 40" + space + "s": {group(12e9), group(40e9), group(20e9)},
+	} {
+		if got := windows(groups); got != want {
+			t.Errorf("%q, want %q", got, want)
 		}
 	}
 }
