@@ -228,9 +228,25 @@ func (r richLocker) AcquireAs(ctx context.Context, key, owner string) (lock.Leas
 	}
 	lease, err := r.acquire(ctx, r.c, request{Keys: []string{key}, Owner: owner})
 	if l, ok := lease.(conditional); ok && r.bug == "frees at the first release" {
-		l.m = &modelLocker{kind: r.kind, bug: "frees whoever holds it", c: r.c, addr: r.addr, slots: r.slots, shared: r.shared, closed: r.closed}
+		l.m = r.blind()
 	}
 	return lease, err
+}
+
+func (r richLocker) AcquireSharedAs(ctx context.Context, key, owner string) (lock.Lease, error) {
+	if r.bug == "no re-entry of readers" {
+		owner = r.owner()
+	}
+	lease, err := r.acquire(ctx, r.c, request{Keys: []string{key}, Owner: owner, Shared: true})
+	if l, ok := lease.(conditional); ok && r.bug == "frees all readers" {
+		l.m = r.blind()
+	}
+	return lease, err
+}
+
+// blind is r with the bug that its leases free whoever holds the key.
+func (r richLocker) blind() *modelLocker {
+	return &modelLocker{kind: r.kind, bug: "frees whoever holds it", c: r.c, addr: r.addr, slots: r.slots, shared: r.shared, closed: r.closed}
 }
 
 func (r richLocker) Inspect(_ context.Context, key string) (lock.Info, error) {

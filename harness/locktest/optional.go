@@ -20,6 +20,14 @@ func optionalCases() []Case {
 			Sentence: "AcquireAs acts for the named owner, who gets a key that it holds already at once and has to release it as often as it took it.",
 		},
 		{
+			Name: "shared-as", Needs: lock.Shared | lock.Reentrant, run: sharedAs,
+			Sentence: "AcquireSharedAs acts for the named owner as a reader, who gets a key that it holds already at once, and has to release each hold.",
+		},
+		{
+			Name: "downgrade", Needs: lock.Shared | lock.Reentrant, run: downgrade,
+			Sentence: "A writer that reads goes on reading when it has released what it wrote, and no writer gets in between.",
+		},
+		{
 			Name: "cond-signal", Needs: lock.Cond, run: condSignal,
 			Sentence: "Wait frees the key, sleeps until cond is signalled, and takes the key again before it returns.",
 		},
@@ -135,6 +143,78 @@ func multi(e *env) {
 			e.Broken("key %d of %d stayed held after the release of all", i+1, len(keys))
 		}
 	}
+}
+
+// reads takes key for owner as a reader, which must be granted.
+func (e *env) reads(l lock.Locker, key, owner string) lock.Lease {
+	e.Helper()
+	s, ok := l.(lock.SharedOwned)
+	if !ok {
+		e.Fatalf("declares shared and reentrant, but is no lock.SharedOwned")
+	}
+	lease := e.ask(e.o.Patience, func(ctx context.Context) (lock.Lease, error) { return s.AcquireSharedAs(ctx, key, owner) })
+	if lease == nil {
+		e.Broken("an owner was not granted what it may read")
+	}
+	return lease
+}
+
+// outside sees that a writer does not get in, while who says what holds it.
+func (e *env) outside(writer <-chan grant, who string) {
+	e.Helper()
+	select {
+	case g := <-writer:
+		if g.err == nil {
+			e.Broken("a writer got in beside %s", who)
+		}
+		e.Fatalf("acquire: %v", g.err)
+	case <-time.After(e.pause):
+	}
+}
+
+// inside waits for the writer and releases what it is granted.
+func (e *env) inside(writer <-chan grant) {
+	e.Helper()
+	g := e.end(writer, "a writer that nobody keeps out")
+	if g.err != nil {
+		e.Fatalf("acquire: %v", g.err)
+	}
+	e.free(g.lease)
+}
+
+// sharedAs reads twice for one owner, the second time while a writer waits.
+func sharedAs(e *env) {
+	key := e.key("k")
+	l := e.open(long)
+	first := e.reads(l, key, "a")
+	writer := e.start(e.Context(), e.open(long), key)
+	e.outside(writer, "a reader")
+	second := e.reads(l, key, "a")
+	e.free(first)
+	e.outside(writer, "the second hold of a reader")
+	e.free(second)
+	e.inside(writer)
+}
+
+// downgrade reads what is written, and releases the writer's hold first.
+func downgrade(e *env) {
+	key := e.key("k")
+	l := e.open(long)
+	write, err := l.(lock.Owned).AcquireAs(e.Context(), key, "a")
+	if err != nil {
+		e.Fatalf("acquire: %v", err)
+	}
+	writer := e.start(e.Context(), e.open(long), key)
+	e.outside(writer, "a writer")
+	read := e.reads(l, key, "a")
+	again := e.reads(l, key, "a")
+	e.free(write)
+	e.outside(writer, "a writer that has become a reader")
+	e.free(read)
+	e.outside(writer, "the second hold of a writer that has become a reader")
+	e.free(again)
+	e.inside(writer)
+	e.free(e.take(l, key))
 }
 
 // reentrant takes a key several times for one owner.

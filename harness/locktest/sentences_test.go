@@ -80,7 +80,7 @@ func TestEverySentenceStandsInTheContract(t *testing.T) {
 }
 
 func TestEverySentenceOfTheContractHasACase(t *testing.T) {
-	_, sentences := contract(t, "Locker", "Lease", "Tryer", "Sharer", "MultiLocker", "Owned", "Switcher", "Extender", "Fenced", "Deadliner")
+	_, sentences := contract(t, "Locker", "Lease", "Tryer", "Sharer", "MultiLocker", "Owned", "SharedOwned", "Switcher", "Extender", "Fenced", "Deadliner")
 	if len(sentences) < 15 {
 		t.Fatalf("only %d sentences were found: %q", len(sentences), sentences)
 	}
@@ -91,6 +91,8 @@ func TestEverySentenceOfTheContractHasACase(t *testing.T) {
 		"Sharer is the Locker that tells readers from writers (Caps: Shared).":                            "as above",
 		"MultiLocker is the Locker that takes several keys as one (Caps: Multi).":                         "as above",
 		"Owned is the Locker whose owners have names and may re-enter (Caps: Reentrant).":                 "as above",
+		"SharedOwned is the Locker whose readers have names, too (Caps: Shared and Reentrant).":           "as above",
+		"A reader that asks to write waits for itself.":                                                   "a warning to the caller",
 		"Switcher is the Locker that can move to another engine (Caps: Switch).":                          "as above",
 		"Variants that cannot keep the second sentence declare Failover.":                                 "Case.Breaks of switch",
 		"Extender is the Lease whose end can be moved (Caps: Extend).":                                    "as above",

@@ -166,7 +166,7 @@ func (s *service) do(q request) answer {
 				e = &entry{owners: map[string]*share{}}
 				s.keys[k] = e
 			}
-			e.shared, e.value = q.Shared, q.Value
+			e.shared, e.value = q.Shared && (len(e.owners) == 0 || e.shared), q.Value
 			if e.owners[q.Owner] == nil {
 				e.owners[q.Owner] = &share{}
 			}

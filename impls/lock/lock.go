@@ -91,6 +91,17 @@ type Owned interface {
 	AcquireAs(ctx context.Context, key, owner string) (Lease, error)
 }
 
+// SharedOwned is the Locker whose readers have names, too (Caps: Shared and
+// Reentrant).
+type SharedOwned interface {
+	// AcquireSharedAs acts for the named owner as a reader, who gets a key that it
+	// holds already at once, and has to release each hold. A writer that reads goes on
+	// reading when it has released what it wrote, and no writer gets in between.
+	//
+	// A reader that asks to write waits for itself.
+	AcquireSharedAs(ctx context.Context, key, owner string) (Lease, error)
+}
+
 // Switcher is the Locker that can move to another engine (Caps: Switch).
 type Switcher interface {
 	// Switch makes the named engine the active one; Variant.Engines has the names.

@@ -150,10 +150,15 @@ func (r *redisson) TryAcquire(ctx context.Context, key string) (lock.Lease, erro
 }
 
 func (r *redisson) AcquireAs(ctx context.Context, key, owner string) (lock.Lease, error) {
-	if !foreign(owner) {
-		owner = r.uuid + ":" + owner
+	return r.acquire(ctx, r.c, r.rule, key, r.called(owner), false)
+}
+
+// called is the name on the server of the owner that the caller calls owner.
+func (r *redisson) called(owner string) string {
+	if foreign(owner) {
+		return owner
 	}
-	return r.acquire(ctx, r.c, r.rule, key, owner, false)
+	return r.uuid + ":" + owner
 }
 
 // Close ends the waits, and lets those of which the server knows leave.

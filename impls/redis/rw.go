@@ -76,7 +76,15 @@ func (r *rwLocker) AcquireShared(ctx context.Context, key string) (lock.Lease, e
 	return r.acquire(ctx, r.c, r.read, key, r.fresh(), true)
 }
 
-var _ lock.Sharer = (*rwLocker)(nil)
+// AcquireSharedAs acts for the owner with this name, as AcquireAs does.
+func (r *rwLocker) AcquireSharedAs(ctx context.Context, key, owner string) (lock.Lease, error) {
+	return r.acquire(ctx, r.c, r.read, key, r.called(owner), false)
+}
+
+var (
+	_ lock.Sharer      = (*rwLocker)(nil)
+	_ lock.SharedOwned = (*rwLocker)(nil)
+)
 
 // rwRule is what readers and writers share.
 func rwRule(c lock.Config) rule {

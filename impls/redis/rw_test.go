@@ -201,6 +201,29 @@ func TestRWDowngrade(t *testing.T) {
 	})
 }
 
+// The same by a name of our own: what Redisson's owner leaves on the server.
+func TestRWDowngradeOwn(t *testing.T) {
+	eachReal(t, func(t *testing.T, s *server) {
+		l := openVariant(t, s.variant(t, "redis-rw"), s.at, lock.Config{TTL: time.Hour})
+		write := as(t, l, "k", "7")
+		read, err := l.(lock.SharedOwned).AcquireSharedAs(t.Context(), "k", "7")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := s.hash(t, "k"); got["mode"] != "write" || len(got) != 3 {
+			t.Errorf("HGETALL is %q", got)
+		}
+		release(t, write)
+		if got := s.hash(t, "k"); got["mode"] != "read" || len(got) != 2 {
+			t.Errorf("HGETALL is %q", got)
+		}
+		release(t, read)
+		if n := s.do(t, "DBSIZE"); n != int64(0) {
+			t.Errorf("%v keys are left", n)
+		}
+	})
+}
+
 // With preference no reader passes a waiting writer; without it, all do.
 func TestRWPreference(t *testing.T) {
 	eachReal(t, func(t *testing.T, s *server) {

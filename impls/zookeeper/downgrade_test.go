@@ -1,6 +1,7 @@
 package zookeeper_test
 
 import (
+	"context"
 	"testing"
 	"time"
 
@@ -52,5 +53,94 @@ func TestDowngraded(t *testing.T) {
 		t.Fatal(err)
 	}
 	free(t, granted(t, next))
+	free(t, granted(t, reads))
+}
+
+// A writer that becomes a reader stands in its own place of the queue, so that it
+// keeps out the writers that wait, ours and Curator's.
+func TestDowngrade(t *testing.T) {
+	const key, path = "downgrade", "/downgrade"
+	s := serve(t, lock.Single)
+	look := admin(t, s)
+	they := curator(t, s)
+	c := lock.Config{TTL: time.Hour}
+	l := open(t, s, "zk-rw", c)
+	write, err := l.(lock.Owned).AcquireAs(t.Context(), key, "a")
+	if err != nil {
+		t.Fatal(err)
+	}
+	next := start(t.Context(), open(t, s, "zk-rw", c).Acquire, key)
+	queued(t, look, path, 2)
+	they.tell(t, "a", "lock", "write", path)
+	queued(t, look, path, 3)
+	read, err := l.(lock.SharedOwned).AcquireSharedAs(t.Context(), key, "a")
+	if err != nil {
+		t.Fatal(err)
+	}
+	list, _, err := look.Children(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	numbers := map[string]int{}
+	for _, name := range list {
+		numbers[name[len(name)-10:]]++
+	}
+	if len(list) != 4 || numbers["0000000000"] != 2 {
+		t.Errorf("the queue is %q, want two nodes of the first number", list)
+	}
+	fence := write.(lock.Fenced).Token()
+	if got := read.(lock.Fenced).Token(); got != fence {
+		t.Errorf("the reader's token is %d, the writer's was %d", got, fence)
+	}
+	free(t, write)
+	time.Sleep(100 * time.Millisecond) // in time to be let in
+	they.silent(t, "a")
+	select {
+	case g := <-next:
+		t.Fatalf("a writer got in beside one that became a reader: %v, %v", g.lease, g.err)
+	default:
+	}
+	free(t, read)
+	held := granted(t, next)
+	if got := held.(lock.Fenced).Token(); got <= fence {
+		t.Errorf("the next writer's token is %d after %d", got, fence)
+	}
+	they.silent(t, "a")
+	free(t, held)
+	they.hear(t, "a", "locked")
+	they.ask(t, "unlocked", "a", "unlock")
+	queued(t, look, path, 0)
+}
+
+// An owner whose node has vanished holds nothing that it could read beside.
+func TestDowngradeOfNothing(t *testing.T) {
+	const key, path = "vanished", "/vanished"
+	s := serve(t, lock.Single)
+	look := admin(t, s)
+	l := open(t, s, "zk-rw", lock.Config{TTL: time.Hour})
+	if _, err := l.(lock.Owned).AcquireAs(t.Context(), key, "a"); err != nil {
+		t.Fatal(err)
+	}
+	list, _, err := look.Children(path)
+	if err != nil || len(list) != 1 {
+		t.Fatal(list, err)
+	}
+	if err := look.Delete(path+"/"+list[0], -1); err != nil {
+		t.Fatal(err)
+	}
+	next, err := open(t, s, "zk-rw", lock.Config{TTL: time.Hour}).Acquire(t.Context(), key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	reads := start(t.Context(), func(ctx context.Context, key string) (lock.Lease, error) {
+		return l.(lock.SharedOwned).AcquireSharedAs(ctx, key, "a")
+	}, key)
+	queued(t, look, path, 2)
+	select {
+	case g := <-reads:
+		t.Fatalf("it reads beside the next writer: %v, %v", g.lease, g.err)
+	default:
+	}
+	free(t, next)
 	free(t, granted(t, reads))
 }

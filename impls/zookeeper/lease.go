@@ -1,6 +1,7 @@
 package zookeeper
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -122,7 +123,9 @@ func (l *lease) Deadline() time.Time {
 // Token is the number of the transaction that made the node (czxid), which grows
 // with every change that any client makes. The sequence number in the name does
 // not serve: it begins again with each node of the key.
-func (l *lease) Token() uint64 { return uint64(l.n.czxid) }
+func (l *lease) Token() uint64 { return uint64(l.n.token()) }
+
+func (n *node) token() int64 { return cmp.Or(n.fence, n.czxid) }
 
 var (
 	_ lock.Deadliner = (*lease)(nil)

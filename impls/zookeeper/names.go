@@ -43,7 +43,7 @@ type contender struct {
 	name   string
 	seq    int32
 	shared bool // a reader
-	turns  bool // a writer that may become a reader: one may appear in its place
+	joined bool // a reader may appear in its place, while it is there
 }
 
 // contenderIn reads the name of a node. It knows the names of Curator (lock-,
@@ -61,7 +61,7 @@ func contenderIn(name string) (contender, bool) {
 		if err != nil {
 			continue
 		}
-		return contender{name, int32(n), m == "__rlock__" || m == "__READ__", m == "__WRIT__"}, true
+		return contender{name, int32(n), m == "__rlock__" || m == "__READ__", m == "__READ__" || m == "__WRIT__"}, true
 	}
 	return contender{}, false
 }
@@ -86,8 +86,8 @@ func inOrder(names []string) []contender {
 // gone, because there is nobody else and nobody can come; there says whether c is in
 // the list at all.
 //
-// Curator's writers become readers, since 5.5.0, by making a node of a reader with
-// their own number, before they remove theirs (CURATOR-621).
+// A writer of ours and of Curator, since 5.5.0, becomes a reader by making a node of a
+// reader with its own number, before it removes its own (CURATOR-621).
 func before(list []contender, name string, shared bool) (at int, sure, there bool) {
 	i := slices.IndexFunc(list, func(c contender) bool { return c.name == name })
 	if i < 0 {
@@ -103,5 +103,5 @@ func before(list []contender, name string, shared bool) (at int, sure, there boo
 		}
 		others++
 	}
-	return at, others == 1 && (shared || !list[at].turns), true
+	return at, others == 1 && (shared || !list[at].joined), true
 }

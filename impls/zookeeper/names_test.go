@@ -50,7 +50,7 @@ func TestBefore(t *testing.T) {
 		at     int
 		sure   bool
 	}{
-		{0, true, -1, false}, {1, true, -1, false}, {1, false, 0, true}, {2, false, 1, false}, {3, true, 2, true}, {4, false, 3, false},
+		{0, true, -1, false}, {1, true, -1, false}, {1, false, 0, false}, {2, false, 1, false}, {3, true, 2, true}, {4, false, 3, false},
 	} {
 		at, sure, there := before(list, list[c.me].name, c.shared)
 		if at != c.at || sure != c.sure || !there {

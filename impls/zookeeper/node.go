@@ -22,15 +22,17 @@ type node struct {
 	name  string
 	seq   int32 // in name
 	czxid int64
+	fence int64           // the token, if it is not czxid
 	epoch int             // of the connection on which gone was asked for
 	gone  <-chan zk.Event // set while q.mu is held; only the owner reads it without
 
 	// Guarded by q.mu.
 	waited  bool // for another's node
 	granted bool
+	joined  bool              // its owner may have a reader's node in its place, so it was not alone
 	behind  []chan<- struct{} // of those of this client that wait for it; closed when it is off
 
-	ended chan struct{} // closed when the owner is done with it
+	ended chan struct{} // closed when the owner is done with it; see leave
 }
 
 // errGone says that the node of a waiter has vanished: removed by somebody, or
@@ -166,13 +168,8 @@ func (n *node) failed(what string, err error) error {
 // is sent when there is one again.
 func (n *node) remove() error {
 	s := n.q.s
-	select {
-	case <-n.ended:
-	default:
-		close(n.ended)
-	}
+	told := n.leave()
 	var failed error
-	told := n.tellsOfRelease()
 	for range 4 {
 		if n.single {
 			if err := n.same(failed != nil); errors.Is(err, errGone) {
@@ -218,12 +215,16 @@ func (n *node) remove() error {
 // as removing the node would.
 const tells = "tells"
 
-// tellsOfRelease reports whether the end of n is worth telling. Where nobody had to wait
-// lately that is not likely, and to those of this client it is told here (off).
-func (n *node) tellsOfRelease() bool {
+// leave begins the end of n, and reports whether that is worth telling. Where nobody
+// had to wait lately that is not likely, and to those of this client it is told here
+// (off).
+func (n *node) leave() (tell bool) {
 	n.q.mu.Lock()
 	defer n.q.mu.Unlock()
-	return n.granted && n.waited && !n.shared && !n.single && len(n.behind) == 0
+	if !isClosed(n.ended) {
+		close(n.ended)
+	}
+	return n.granted && n.waited && !n.shared && !n.joined && !n.single && len(n.behind) == 0
 }
 
 // erase is the request that removes the node.

@@ -19,8 +19,8 @@ import (
 //   - it is of the session that lives now, by the node's own word (ephemeralOwner);
 //   - nobody is before it: a list of the nodes says so, or the one node that was
 //     before it in such a list has gone, or the node right before it had the key and
-//     has gone (see tells). Nobody comes before it later, but where a writer of Curator
-//     becomes a reader (see before).
+//     has gone (see tells). Nobody comes before it later, but for an owner
+//     that reads what it holds already (see before).
 //
 // Without the first two a client whose session ended in between believes what it
 // sees of the next one's queue: the phantom grant of other libraries.

@@ -19,8 +19,9 @@ import (
 //
 // Steps: create · list · release.
 //
-// Acquire and AcquireAs are the writer's, who may re-enter. Nobody starves: a
-// reader that comes behind a writer waits for it. Config.WriterPreference is so no
+// Acquire and AcquireAs are the writer's, who may re-enter, and read what it writes, and
+// go on reading when it has released that; a reader cannot become the writer. Nobody
+// starves: a reader that comes behind a writer waits for it. Config.WriterPreference is so no
 // choice here.
 func rw() lock.Variant {
 	return lock.Variant{
@@ -29,11 +30,16 @@ func rw() lock.Variant {
 			"Shares its queue with Curator's.",
 		Source: "Apache Curator, InterProcessReadWriteLock",
 		Caps:   lock.Try | lock.Shared | lock.Reentrant | lock.Fencing | lock.Fair | lock.Notify | lock.Renew,
-		Open:   over(func(s *session) lock.Locker { return &readWrite{newOwned(s, curatorWrite())} }),
+		Open: over(func(s *session) lock.Locker {
+			return &readWrite{newOwned(s, curatorWrite()), map[tenant][]*node{}}
+		}),
 	}
 }
 
-type readWrite struct{ *owned }
+type readWrite struct {
+	*owned
+	reading map[tenant][]*node // of readers with names, guarded by owned.mu
+}
 
 func (r *readWrite) Acquire(ctx context.Context, key string) (lock.Lease, error) {
 	return whole(r.acquire(ctx, key, false))

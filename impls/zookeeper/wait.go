@@ -236,5 +236,5 @@ func (n *node) until(ctx context.Context, a *ahead) (first bool, err error) {
 func (n *node) alone() bool {
 	n.q.mu.Lock()
 	defer n.q.mu.Unlock()
-	return n.granted && !n.shared
+	return n.granted && !n.shared && !n.joined
 }
