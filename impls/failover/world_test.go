@@ -152,7 +152,8 @@ func (v *visitor) ask(key string) (lock.Lease, error) {
 	token := w.last[key]
 	w.held[key] = grant{token, time.Now().Add(v.c.TTL)}
 	x := stay{visitor: v, key: key, token: token}
-	x.Kept = v.keep.Keep(v.c, sent, func(context.Context) error { return x.renew() })
+	renewed := x // a renewal may come before Keep has returned
+	x.Kept = v.keep.Keep(v.c, sent, func(context.Context) error { return renewed.renew() })
 	return x, nil
 }
 
