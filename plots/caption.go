@@ -333,19 +333,30 @@ func controlsNote(names []string) string {
 	return "Left out: " + strings.Join(names, ", ") + ", which by design excludes nobody."
 }
 
+// looks parts the client libraries of list into those that are drawn plain and
+// those with a white centre.
+func looks(list []series) (plain, dotted []string) {
+	for _, name := range clients(list) {
+		if lookOf("", name).dotted {
+			dotted = append(dotted, name)
+		} else {
+			plain = append(plain, name)
+		}
+	}
+	return plain, dotted
+}
+
 // clientsNote explains the looks of clients, where there are several.
 func clientsNote(list []series) string {
-	names := clients(list)
-	if len(names) < 2 {
+	plain, dotted := looks(list)
+	switch {
+	case len(plain)+len(dotted) < 2:
 		return ""
+	case len(plain) == 0:
+		return "Dashes tell the clients apart: " + strings.Join(dotted, ", ") + "."
+	case len(dotted) == 0:
+		return "Solid lines: " + strings.Join(plain, ", ") + "."
 	}
-	n := slices.IndexFunc(names, func(client string) bool { return lookOf("", client).dotted })
-	switch n {
-	case 0: // no plain one among them
-		return "Dashes tell the clients apart: " + strings.Join(names, ", ") + "."
-	case -1:
-		return "Solid lines: " + strings.Join(names, ", ") + "."
-	}
-	return "Solid lines: " + strings.Join(names[:n], ", ") + "; dashed lines and markers with a white centre: " +
-		strings.Join(names[n:], ", ") + "."
+	return "Solid lines: " + strings.Join(plain, ", ") + "; dashed lines and markers with a white centre: " +
+		strings.Join(dotted, ", ") + "."
 }

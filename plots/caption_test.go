@@ -1,6 +1,7 @@
 package plots
 
 import (
+	"slices"
 	"testing"
 	"time"
 
@@ -26,6 +27,15 @@ func TestClientsNote(t *testing.T) {
 		if got := clientsNote(list); got != tc.want {
 			t.Errorf("%q: %q, want %q", tc.clients, got, tc.want)
 		}
+	}
+}
+
+// Which clients have a white centre is the same in every caption.
+func TestWhiteCentres(t *testing.T) {
+	list := []series{{client: "pgx"}, {client: "mysql"}, {}, {client: "goredis"}, {client: "redigo"}}
+	plain, dotted := looks(list)
+	if !slices.Equal(plain, []string{"goredis", "mysql"}) || len(dotted) != 2 || !slices.Contains(dotted, "pgx") || !slices.Contains(dotted, "redigo") {
+		t.Errorf("plain %q, white centre %q", plain, dotted)
 	}
 }
 

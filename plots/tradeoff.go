@@ -71,8 +71,12 @@ func tradeoff(s *set) (*page, string, error) {
 	n.marks = []mark{{1, "perfectly fair"}}
 	p.panels = []panel{n}
 	also := ""
-	if names := clients(used); len(names) > 1 {
-		also = " White centre: " + strings.Join(names[1:], ", ") + " in the place of " + names[0] + "; a line joins what is the same algorithm."
+	if plain, dotted := looks(used); len(plain)+len(dotted) > 1 && len(dotted) > 0 {
+		also = " White centre: " + strings.Join(dotted, ", ")
+		if len(plain) > 0 {
+			also += " in the place of " + strings.Join(plain, ", ")
+		}
+		also += "; a line joins what is the same algorithm."
 	}
 	p.caption = s.caption(drawn(used), leftOut, "Points: medians; whiskers: least and greatest run."+also, controlsNote(controls))
 	return p, "", nil
