@@ -40,7 +40,8 @@ var handoffRequeue string
 //	         {key}:cond → list of those that wait for a condition, see handoff_cond.go
 //	cost     acquire 1 script, whether the key is free or not; release 1 script, which also
 //	         grants to the next, with an ECHO ahead (see tell); a waiter holds no connection and sends nothing; per process
-//	         a PING each ttl/4 and, while it waits, a check of the key as often or each 250 ms;
+//	         a PING each ttl/4 and, while it waits and none of its owners is granted the key, a check as often
+//	         or each 250 ms;
 //	         on a cluster a connection to each node, and a SSUBSCRIBE for each slot, once
 //	safe     as redis-fenced; grants in the order in which the server saw the waiters
 //	breaks   as redis-fenced
@@ -94,7 +95,8 @@ func openQueued(ctx context.Context, dial Dial, d lock.Deployment, c lock.Config
 		return nil, err
 	}
 	h := &queued{
-		owned: newOwned(s), waiting: make(map[string]*waiter), handed: make(map[string]struct{}), closed: make(chan struct{}),
+		owned: newOwned(s), waiting: make(map[string]*waiter), handed: make(map[string]struct{}),
+		moved: make(map[string]uint64), closed: make(chan struct{}),
 		acquire: handoffScript(handoffAcquire), release: handoffScript(handoffRelease),
 		leave: handoffScript(handoffHolds + handoffLeave), check: handoffScript(handoffHolds + handoffCheck),
 		requeue: handoffScript(handoffHolds + handoffRequeue),
@@ -132,6 +134,7 @@ type queued struct {
 	mu      sync.Mutex
 	waiting map[string]*waiter  // by id
 	handed  map[string]struct{} // the ids that were granted from the queue and not released yet
+	moved   map[string]uint64   // by key: the largest number of a waiter that was granted it since the last tick
 }
 
 // waiter is one Acquire in the queue.
@@ -370,7 +373,7 @@ func (h *queued) deliver(value string, since time.Time) bool {
 		return known
 	}
 	delete(h.waiting, id)
-	h.handed[id] = struct{}{}
+	h.handed[id], h.moved[w.key] = struct{}{}, max(h.moved[w.key], w.number)
 	w.granted <- grant{token: token, since: since}
 	return true
 }

@@ -10,16 +10,23 @@ import (
 
 // checkEvery is how long a lease that ended without a release stays unnoticed
 // by those that wait, at most; less if a quarter of the TTL is. The holder may
-// be another process with a much shorter TTL. A process that waits sends four
-// short scripts a second for each key, however many owners wait in it.
+// be another process with a much shorter TTL. A process that waits and is granted
+// nothing sends four short scripts a second for each key, however many owners wait
+// in it.
 const checkEvery = 250 * time.Millisecond
 
-// tend checks the keys that are waited for. It asks for the first waiter of each
-// key; the others come after it.
+// tend checks the keys that are waited for, at every second tick at most. It asks
+// for the first waiter of each key; the others come after it.
+//
+// A key of which a waiter before that one was granted the lock since the last tick
+// needs no check: its lease was ended by a release, its queue is in order and its
+// messages arrive. So where many processes hand over to each other none of them
+// asks, and no check gets between two owners.
 func (h *queued) tend() {
-	tick := time.NewTicker(min(max(h.c.TTL/4, time.Millisecond), checkEvery))
+	tick := time.NewTicker(min(max(h.c.TTL/4, time.Millisecond), checkEvery) / 2)
 	defer tick.Stop()
-	for {
+	var looked map[string]bool // at the last tick
+	for odd := true; ; odd = !odd {
 		select {
 		case <-h.closed:
 			return
@@ -32,11 +39,22 @@ func (h *queued) tend() {
 				first[w.key] = w
 			}
 		}
+		moved := h.moved
+		h.moved = make(map[string]uint64)
 		h.mu.Unlock()
+		looking := make(map[string]bool)
 		for key, w := range first {
+			number, ok := moved[key]
+			if looked[key] || ok && number < w.number {
+				continue
+			}
+			looking[key] = true
 			h.look(key, []any{w.id})
 		}
-		h.lookAtSleepers()
+		looked = looking
+		if odd {
+			h.lookAtSleepers()
+		}
 	}
 }
 
