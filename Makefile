@@ -67,7 +67,7 @@ plots: build ## measure the quick profile, draw it, and say where the pictures a
 
 bench-redis: build ## measure the Redis locks beside their peers, and judge what is claimed of them
 	@mkdir -p $(dir $(REDIS_RUN)) $(dir $(NEWER_RUN)) && rm -f $(REDIS_RUN)
-	$(GO) test -run '^$$' -bench Waiters -benchtime 5x ./impls
+	$(GO) test -run '^$$' -bench 'Waiters|Relay' -benchtime 5x ./impls
 	bin/lockbench run -profile redis -out $(REDIS_RUN)
 	@rm -f $(NEWER_RUN)
 	@if newer=$$(scripts/newer 2>$(NEWER_RUN).log); then rm -f $(NEWER_RUN).log; \
