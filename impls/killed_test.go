@@ -1,0 +1,61 @@
+package impls_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/lockbench/lockbench/harness"
+	"github.com/lockbench/lockbench/harness/fault"
+	"github.com/lockbench/lockbench/impls"
+	"github.com/lockbench/lockbench/impls/lock"
+	"github.com/lockbench/lockbench/results"
+)
+
+// A server of any kind that dies under the load makes a finished run with counted
+// errors, in which nobody is inside beside another; and once it is back it grants
+// again.
+func TestKilledUnderLoad(t *testing.T) {
+	one := map[string]string{ // client by algorithm; sql-advisory is on both databases
+		"redis-handoff": "goredis", "sql-lease": "mysql", "sql-advisory": "", "zk-sequential": "", "etcd-mutex": "",
+	}
+	for _, v := range impls.All() {
+		if client, ok := one[v.Algo]; !ok || client != "" && v.Client != client {
+			continue
+		}
+		t.Run(v.Name(), func(t *testing.T) {
+			if racing && v.Needs.Kind == "zookeeper" {
+				t.Skip("NOT RUN: go-zookeeper itself races when it connects anew")
+			}
+			srv := start(t, v.Needs, onBinary(t, v.Needs.Kind, lock.Single), true)
+			rig := &harness.Rig{Server: srv, Session: harness.NewID()}
+			trial := harness.Trial{
+				Variant: v, Config: lock.Config{TTL: 2 * time.Second, Timeout: 500 * time.Millisecond},
+				Load:   results.Load{Owners: 4, Hold: results.Dist{Mean: time.Millisecond}, Warmup: 200 * time.Millisecond, For: 2 * time.Second},
+				Faults: []fault.Fault{fault.Kill{At: 500 * time.Millisecond}},
+			}
+			run, err := rig.Run(t.Context(), trial)
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Logf("killed: %.0f grants a second, %v errors", run.Metrics[results.AcqRate], run.Metrics[results.Errors])
+			if run.Metrics[results.Errors] == 0 || run.Metrics[results.AcqRate] == 0 || run.Valid.OK {
+				t.Errorf("%v errors, %v grants a second, valid %+v", run.Metrics[results.Errors], run.Metrics[results.AcqRate], run.Valid)
+			}
+			if reasons := strings.Join(run.Valid.Reasons, "\n"); !strings.Contains(reasons, "operations failed, the first with") {
+				t.Errorf("reasons %q do not say what failed", reasons)
+			}
+			if n := run.Metrics[results.Violations]; n > 0 {
+				t.Errorf("%v owners were inside beside another", n)
+			}
+			trial.Faults, trial.Block = nil, 1
+			if run, err = rig.Run(t.Context(), trial); err != nil {
+				t.Fatal(err)
+			}
+			if run.Metrics[results.AcqRate] == 0 || run.Metrics[results.Violations] > 0 {
+				t.Errorf("after the server came back: %v grants a second, %v owners inside beside another, %v",
+					run.Metrics[results.AcqRate], run.Metrics[results.Violations], run.Valid.Reasons)
+			}
+		})
+	}
+}
