@@ -2,11 +2,15 @@ package redis_test
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"reflect"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/lockbench/lockbench/impls/lock"
+	"github.com/lockbench/lockbench/impls/redis"
 )
 
 const (
@@ -143,5 +147,40 @@ func TestFairDropsTheDead(t *testing.T) {
 		if n := s.do(t, "DBSIZE"); n != int64(0) {
 			t.Errorf("%v keys are left", n)
 		}
+	})
+}
+
+// away lets no command leave while on is set.
+type away struct {
+	redis.Conn
+	on *atomic.Bool
+}
+
+func (a away) Do(ctx context.Context, args ...any) (any, error) {
+	if a.on.Load() {
+		return nil, fmt.Errorf("%w: nobody listens", redis.ErrUnsent)
+	}
+	return a.Conn.Do(ctx, args...)
+}
+
+// A waiter that cannot leave the queue says so, even if the command that failed
+// proves that it has nothing: those behind it have to wait until its time is up.
+func TestFairCannotLeave(t *testing.T) {
+	eachReal(t, func(t *testing.T, s *server) {
+		var gone atomic.Bool
+		v := find(t, redis.Variants(s.name, func(ctx context.Context, ep lock.Endpoint, c lock.Config) (redis.Conn, error) {
+			conn, err := s.dial(ctx, ep, c)
+			return away{conn, &gone}, err
+		}), "redis-fair")
+		held := mustTry(t, s.open(t, "redis-fair", nil), "k")
+		done := waitFor(t.Context(), openVariant(t, v, s.at, lock.Config{TTL: 3 * time.Second}))
+		until(t, "a place in the queue", func() bool { return len(s.queueOf(t)) == 1 })
+		gone.Store(true)
+		release(t, held)
+		r := wait(t, "the waiter whose server is away", done)
+		if !errors.Is(r.err, lock.ErrUncertain) || !errors.Is(r.err, redis.ErrUnsent) {
+			t.Errorf("Acquire: %v, want it to be uncertain", r.err)
+		}
+		gone.Store(false)
 	})
 }

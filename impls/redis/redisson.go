@@ -282,9 +282,11 @@ func (r *redisson) depart(ctx context.Context, rule rule, key, owner string, err
 	}
 	ctx, cancel := r.bounded(ctx)
 	defer cancel()
-	// A waiter that cannot be taken out is passed over once its time is up, so
-	// that the error of the wait says enough.
-	_, _ = r.eval(ctx, "leave", rule.leave, rule.keys(key), millis(r.c.TTL), owner, "", rule.option)
+	// A waiter that cannot be taken out keeps the key from everybody until its time
+	// is up, although it never held it.
+	if _, e := r.eval(ctx, "leave", rule.leave, rule.keys(key), millis(r.c.TTL), owner, "", rule.option); e != nil && !dead(e) {
+		return fmt.Errorf("%w; leaving the queue: %w: %w", err, lock.ErrUncertain, e)
+	}
 	return err
 }
 
