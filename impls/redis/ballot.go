@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -42,16 +43,21 @@ type ballot struct {
 
 	mu       sync.Mutex
 	votes    []vote
-	unwanted bool          // the key is given back, or not taken
-	ended    bool          // some Release has returned nil
-	moved    chan struct{} // replaced at each change of votes that somebody waits for
-	waiting  bool
-	failed   error // of the first node that could not be asked
-	flying   int   // first deletions in flight
+	unwanted bool       // the key is given back, or not taken
+	ended    bool       // some Release has returned nil
+	watchers []*watcher // those in await
+	failed   error      // of the first node that could not be asked
+	flying   int        // first deletions in flight
+}
+
+// A watcher waits until over, which is called with the ballot's mu.
+type watcher struct {
+	over func() bool
+	met  chan struct{} // closed when over came to be
 }
 
 func (r *redlock) newBallot(key string) *ballot {
-	return &ballot{owned: r.owned, nodes: r.nodes, lines: &r.lines, key: key, owner: r.owner(), votes: make([]vote, len(r.list)), moved: make(chan struct{})}
+	return &ballot{owned: r.owned, nodes: r.nodes, lines: &r.lines, key: key, owner: r.owner(), votes: make([]vote, len(r.list))}
 }
 
 // count is how many nodes voted one of kinds. It needs b.mu.
@@ -145,40 +151,40 @@ func (b *ballot) set(i int, v vote, err error) (late bool) {
 	return late
 }
 
-// notify wakes those in await. It needs b.mu.
+// notify wakes those in await whose wait is over, and no others: each that wakes
+// for nothing takes the CPU from the votes that are still to come. It needs b.mu.
 func (b *ballot) notify() {
-	if b.waiting {
-		close(b.moved)
-		b.moved, b.waiting = make(chan struct{}), false
-	}
+	b.watchers = slices.DeleteFunc(b.watchers, func(w *watcher) bool {
+		over := w.over()
+		if over {
+			close(w.met)
+		}
+		return over
+	})
 }
 
 // await waits until over, which is called with b.mu, and reports whether it
 // came to be; done and late end the wait.
 func (b *ballot) await(done <-chan struct{}, late <-chan time.Time, over func() bool) bool {
-	for {
-		b.mu.Lock()
-		if over() {
-			b.mu.Unlock()
-			return true
-		}
-		b.waiting = true
-		moved := b.moved
+	b.mu.Lock()
+	if over() {
 		b.mu.Unlock()
-		select {
-		case <-moved:
-		case <-done:
-			return false
-		case <-b.closed:
-			// What was sent is still answered, or times out soon.
-			b.mu.Lock()
-			ok := over()
-			b.mu.Unlock()
-			return ok
-		case <-late:
-			return false
-		}
+		return true
 	}
+	w := &watcher{over, make(chan struct{})}
+	b.watchers = append(b.watchers, w)
+	b.mu.Unlock()
+	select {
+	case <-w.met:
+		return true
+	case <-done:
+	case <-b.closed: // what was sent is still answered, or times out soon
+	case <-late:
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.watchers = slices.DeleteFunc(b.watchers, func(other *watcher) bool { return other == w })
+	return over()
 }
 
 // free deletes the key on node i if it is still ours there, and records what
