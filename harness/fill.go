@@ -91,7 +91,7 @@ func (s *session) fill(run *results.Run) error {
 		series.AcquireP50 = medians(log, start, s.rec.interval, len(series.Grants))
 	}
 
-	f := judgeFairness(log, l.Owners, int64(s.length+2*grace))
+	f := judgeFairness(log, l.Owners, int64(s.length+2*grace(l)))
 	// Who follows whom is told only by keys that have one holder at a time and
 	// stand for themselves.
 	alone := l.Shared == 0 && l.Together == 1

@@ -64,7 +64,7 @@ func newSession(t Trial, names []string, lockers []lock.Locker) *session {
 	s.cdf = zipf(l.Keys, l.Skew)
 	interval, intervals := seriesOf(l)
 	// The longest that anything can take: everything plus the grace at its end.
-	longest := l.Wait + 3*l.Warmup + l.For + 2*grace + 100*l.Hold.Mean
+	longest := l.Wait + 3*l.Warmup + l.For + 2*grace(l) + 100*l.Hold.Mean
 	if l.Ops > 0 {
 		longest += time.Hour
 	}
@@ -123,15 +123,15 @@ func (s *session) run(ctx context.Context) error {
 	select {
 	case <-finished:
 	case <-ctx.Done():
-	case <-time.After(grace):
+	case <-time.After(grace(l)):
 	}
 	endWaits()
 	// A lock that ignores its context for longer than its own time-outs is
 	// broken, and its goroutines cannot be ended from here.
 	select {
 	case <-finished:
-	case <-time.After(grace + 4*s.t.Config.Timeout):
-		return fmt.Errorf("%s: an Acquire or Release did not return %v after its context ended", s.t.Variant.Name(), grace)
+	case <-time.After(closing + 4*s.t.Config.Timeout):
+		return fmt.Errorf("%s: an Acquire or Release did not return %v after its context ended", s.t.Variant.Name(), closing)
 	}
 	if cause := ctx.Err(); cause != nil {
 		return cause

@@ -201,5 +201,13 @@ const (
 )
 
 // grace is how long owners that still wait when the window has ended are given
-// to finish, so that the longest waits are not the ones that go unrecorded.
-const grace = 5 * time.Second
+// to finish, so that the longest waits are not the ones that go unrecorded: the
+// time of two rounds, in which each owner holds once, from 5 s up to a minute.
+func grace(l results.Load) time.Duration {
+	round := l.Hold.Mean.Seconds() * float64(l.Owners) / float64(l.Keys)
+	return time.Duration(min(max(5, 2*round), 60) * float64(time.Second))
+}
+
+// closing is how long an Acquire or Release may go on after its context ended,
+// beside the time-outs of its lock.
+const closing = 5 * time.Second

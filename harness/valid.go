@@ -23,6 +23,8 @@ const (
 func judge(run results.Run, s *session) results.Valid {
 	var reasons []string
 	add := func(format string, args ...any) { reasons = append(reasons, fmt.Sprintf(format, args...)) }
+	ofWaits := 0 // how many of them are about waits alone
+	addWait := func(format string, args ...any) { add(format, args...); ofWaits++ }
 	m := run.Metrics
 
 	if n := m[results.Errors]; n > 0 {
@@ -46,13 +48,13 @@ func judge(run results.Run, s *session) results.Valid {
 		allowed = max(allowed, 3*s.inSystemError/s.inSystem)
 	}
 	if e := m[results.LittleError]; e > allowed {
-		add("Little's law is off by %.0f %%: waits are long against the window, measure longer", 100*e)
+		addWait("Little's law is off by %.0f %%: waits are long against the window, measure longer", 100*e)
 	}
 	if s.overflow > 0 {
 		add("%d values were beyond the range of the histograms", s.overflow)
 	}
 	if s.waiting > 0 {
-		add("%d owners still waited %v after the window, their waits are not recorded", s.waiting, grace)
+		addWait("%d owners still waited %v after the window, their waits are not recorded", s.waiting, grace(s.t.Load))
 	}
 	if s.unsettled {
 		add("throughput had not settled after %.1f s of warm-up", s.warmup.Seconds())
@@ -68,10 +70,10 @@ func judge(run results.Run, s *session) results.Valid {
 		// 10 or 70 µs depending on which CPUs meet.
 		floor := max(run.Env.RTTp99, run.Env.Wakeup, int64(10*time.Microsecond))
 		if d := drift(run.Series.AcquireP50, floor); math.Abs(d) > 2*maxDrift && s.t.Load.Rate == 0 {
-			add("not steady: median acquire changed by %+.0f %% within the window", 100*d)
+			addWait("not steady: median acquire changed by %+.0f %% within the window", 100*d)
 		}
 	}
-	return results.Valid{OK: len(reasons) == 0, Reasons: reasons}
+	return results.Valid{OK: len(reasons) == 0, Rates: ofWaits > 0 && ofWaits == len(reasons), Reasons: reasons}
 }
 
 // drift is the relative change from the median of the first third of x to that

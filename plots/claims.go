@@ -99,7 +99,15 @@ func finding(v results.Verdict) string {
 	if v.Doubt != "" {
 		text += "; to be doubted: " + v.Doubt
 	}
-	return text
+	return text + ratesAlone(v)
+}
+
+// ratesAlone tells which blocks v counts although their waits say nothing.
+func ratesAlone(v results.Verdict) string {
+	if v.Rates == 0 {
+		return ""
+	}
+	return fmt.Sprintf("; in %d of %s waits were too long for the window, which does not touch what is counted in it", v.Rates, plural(v.Point.N, "block"))
 }
 
 // compared says which numbers of which variants the value comes from.
@@ -265,6 +273,7 @@ func claimsTable(w io.Writer, runs []results.Run, verdicts []results.Verdict, f 
 		if v.Doubt != "" {
 			what += " – **to be doubted**: " + v.Doubt
 		}
+		what += ratesAlone(v)
 		mark := outcome(v)
 		if mark == "MISSED" {
 			mark = "**missed**"

@@ -35,6 +35,9 @@ func (r *Run) Check() error {
 	if r.Valid.OK && len(r.Valid.Reasons) > 0 {
 		return fmt.Errorf("valid, yet with reasons against it: %q", r.Valid.Reasons)
 	}
+	if r.Valid.OK && r.Valid.Rates {
+		return errors.New("valid, yet its rates alone")
+	}
 	for _, name := range slices.Sorted(maps.Keys(r.Exact)) {
 		if _, ok := r.Hist[name]; !ok {
 			return fmt.Errorf("exact numbers but no histogram of %s", name)

@@ -46,6 +46,7 @@ type Verdict struct {
 	// measured. It is empty if Missing is not.
 	Point   Point
 	Held    bool
+	Rates   int    // of the blocks behind Point, those with a run of which only the rates are valid
 	Doubt   string // why the runs behind Point may not be believed; "" if they may
 	Missing string // what runs the verdict would need; "" if it was reached
 }
@@ -130,19 +131,24 @@ func (p Pick) pick(runs []Run) map[string]map[beside]reading {
 		if found[name] == nil {
 			found[name] = make(map[beside]reading)
 		}
-		found[name][beside{r.Session, r.Block}] = reading{v, r.Valid}
+		rates := r.Valid.Rates && OfWindow(p.Metric)
+		found[name][beside{r.Session, r.Block}] = reading{v, r.Valid.OK || rates, rates, r.Valid.Reasons}
 	}
 	return found
 }
 
+// A reading is one value, or one ratio of two that were measured in one block.
 type reading struct {
-	value float64
-	valid Valid
+	value   float64
+	counts  bool // it comes from runs that are valid as far as the value goes
+	rates   bool // and from one of which only the rates are
+	reasons []string
 }
 
 // Judge says whether runs bear c out. A ratio is taken within each block, whose
 // runs were interleaved, and its median over the blocks is judged. Blocks with a
-// run that is not valid count only if there is no other, and Doubt then says so.
+// run that is not valid count only if there is no other, and Doubt then says so;
+// for what is counted in the window, a run is valid if its rates are.
 func (c Claim) Judge(runs []Run) Verdict {
 	v := Verdict{Claim: c}
 	of := c.Of.pick(runs)
@@ -170,8 +176,10 @@ func (c Claim) Judge(runs []Run) Verdict {
 		}
 		for at, top := range of[v.Of] {
 			if bottom, ok := over[v.Over][at]; ok && bottom.value > 0 {
-				reasons := slices.Concat(top.valid.Reasons, bottom.valid.Reasons)
-				values = append(values, reading{top.value / bottom.value, Valid{top.valid.OK && bottom.valid.OK, reasons}})
+				values = append(values, reading{
+					top.value / bottom.value, top.counts && bottom.counts, top.rates || bottom.rates,
+					slices.Concat(top.reasons, bottom.reasons),
+				})
 			}
 		}
 	}
@@ -209,10 +217,13 @@ func (v *Verdict) weigh(values []reading) {
 	why := make(map[string]int)
 	for _, s := range values {
 		all = append(all, s.value)
-		if s.valid.OK {
+		if s.counts {
 			counted = append(counted, s.value)
+			if s.rates {
+				v.Rates++
+			}
 		}
-		for _, r := range s.valid.Reasons {
+		for _, r := range s.reasons {
 			why[r]++
 		}
 	}

@@ -80,6 +80,25 @@ func TestJudgeValidity(t *testing.T) {
 	}
 }
 
+// What was counted in the window is believed though the waits were too long for
+// it; what is told of the waits is not.
+func TestJudgeRates(t *testing.T) {
+	for metric, ok := range map[string]bool{AcqRate: true, SrvCPUPerAcq: true, Jain: false, Acquire + "-p99-ns": false} {
+		ours, peer := told("ours", 0, metric, 4), told("peer", 0, metric, 1)
+		peer.Valid = Valid{Rates: true, Reasons: []string{"long waits"}}
+		const at = "owners=2/keys=1/hold=1ms"
+		c := Claim{Text: "x", Of: Pick{[]string{"ours"}, at, metric}, Over: Pick{[]string{"peer"}, at, metric}, Least: bound(4)}
+		v := c.Judge([]Run{ours, peer})
+		if v.Held != ok || (v.Doubt == "") != ok || (v.Rates == 1) != ok {
+			t.Errorf("%s: %+v", metric, v)
+		}
+		peer.Valid = Valid{Reasons: []string{"long waits", "noise"}}
+		if v := c.Judge([]Run{ours, peer}); v.Held || v.Doubt == "" || v.Rates != 0 {
+			t.Errorf("%s, not valid at all: %+v", metric, v)
+		}
+	}
+}
+
 // The best peer is the one with the least latency, where less is better.
 func TestJudgeLower(t *testing.T) {
 	const metric = Acquire + "-p99-ns"

@@ -130,12 +130,14 @@ func mergedID(sorted []Run) string {
 
 func mergeValid(sorted []Run) Valid {
 	v := Valid{OK: true}
+	rates := true
 	for i := range sorted {
 		r := &sorted[i]
 		if r.Valid.OK {
 			continue
 		}
 		v.OK = false
+		rates = rates && r.Valid.Rates
 		reasons := r.Valid.Reasons
 		if len(reasons) == 0 {
 			reasons = []string{"no reason given"}
@@ -144,6 +146,7 @@ func mergeValid(sorted []Run) Valid {
 			v.Reasons = append(v.Reasons, "run "+r.ID+": "+text)
 		}
 	}
+	v.Rates = !v.OK && rates
 	return v
 }
 

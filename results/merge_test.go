@@ -109,6 +109,25 @@ func TestMergeMetrics(t *testing.T) {
 	}
 }
 
+// The rates of the whole may be believed if those of all its parts may.
+func TestMergeRates(t *testing.T) {
+	ok, rates, none := Valid{OK: true}, Valid{Rates: true, Reasons: []string{"waits"}}, Valid{Reasons: []string{"lag"}}
+	for _, c := range []struct {
+		a, b Valid
+		want bool
+	}{{ok, ok, false}, {ok, rates, true}, {rates, rates, true}, {rates, none, false}, {ok, none, false}} {
+		a, b := sample(t, "a", 0), sample(t, "b", 0)
+		a.Valid, b.Valid = c.a, c.b
+		got, err := Merge([]Run{a, b})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got.Valid.Rates != c.want {
+			t.Errorf("%+v and %+v: %+v", c.a, c.b, got.Valid)
+		}
+	}
+}
+
 func TestMergeOfNothingGranted(t *testing.T) {
 	a, b := sample(t, "a", 0), sample(t, "b", 0)
 	for _, r := range []*Run{&a, &b} {

@@ -124,8 +124,16 @@ type Violation struct {
 }
 
 // Valid says whether the run may be believed. Reasons is empty if OK.
+//
+// Rates is set if not OK for no other reason than that waits were long against
+// the window, as those of a lock that starves its owners are in any window:
+// Little's law is off, owners still waited after the end, or the median wait moved
+// although the throughput did not. What is known of the
+// waits is then too little, but what was counted in the window, such as grants and
+// the CPU time that they took, was all counted; see [OfWindow].
 type Valid struct {
 	OK      bool     `json:"ok"`
+	Rates   bool     `json:"rates,omitempty"`
 	Reasons []string `json:"reasons,omitempty"`
 }
 

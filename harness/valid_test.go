@@ -1,0 +1,49 @@
+package harness
+
+import (
+	"testing"
+	"time"
+
+	"github.com/lockbench/lockbench/results"
+)
+
+// Waits that are long against the window leave what was counted in it as it is;
+// any other reason does not.
+func TestJudgeRates(t *testing.T) {
+	for name, c := range map[string]struct {
+		metrics   results.Metrics
+		waiting   int64
+		ok, rates bool
+	}{
+		"valid":          {results.Metrics{results.AcqRate: 1}, 0, true, false},
+		"Little":         {results.Metrics{results.AcqRate: 1, results.LittleError: 0.3}, 0, false, true},
+		"still waiting":  {results.Metrics{results.AcqRate: 1}, 3, false, true},
+		"both":           {results.Metrics{results.AcqRate: 1, results.LittleError: 0.3}, 3, false, true},
+		"nothing":        {results.Metrics{}, 3, false, false},
+		"an error, too":  {results.Metrics{results.AcqRate: 1, results.Errors: 1, results.LittleError: 0.3}, 0, false, false},
+		"an error alone": {results.Metrics{results.AcqRate: 1, results.Errors: 1}, 0, false, false},
+	} {
+		s := &session{waiting: c.waiting}
+		v := judge(results.Run{Metrics: c.metrics}, s)
+		if v.OK != c.ok || v.Rates != c.rates {
+			t.Errorf("%s: %+v", name, v)
+		}
+	}
+}
+
+// Who waits for a queue to come round is given two rounds, within bounds.
+func TestGrace(t *testing.T) {
+	hold := func(owners, keys int, mean time.Duration) results.Load {
+		return results.Load{Owners: owners, Keys: keys, Hold: results.Dist{Mean: mean}}
+	}
+	for want, l := range map[time.Duration]results.Load{
+		5 * time.Second:  hold(32, 1, time.Millisecond),
+		13 * time.Second: hold(65, 1, 100*time.Millisecond),
+		10 * time.Second: hold(100, 4, 200*time.Millisecond),
+		time.Minute:      hold(MaxOwners, 1, 1000*time.Hour),
+	} {
+		if got := grace(l.Filled()); got != want {
+			t.Errorf("%+v: %v, want %v", l, got, want)
+		}
+	}
+}
