@@ -49,8 +49,8 @@ func (b *ballot) pass(ctx context.Context) *ballot {
 	b.giveBack(ctx, free)
 	swapOn := func(i int) {
 		if !b.spawn(func() { b.swap(ctx, i, next) }) {
-			b.landed()
 			next.set(i, absent, errClosed)
+			b.finish(ctx, i) // close still waits for the hedge
 		}
 	}
 	askOn := func(i int) {
