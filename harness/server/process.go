@@ -96,30 +96,15 @@ func stat(path string) (state byte, start uint64, err error) {
 	return f[0][0], start, err
 }
 
-// cpu sums the CPU time in ns over all threads of list. The scheduler's own
-// statistics are in ns, those in stat in ticks of 10 ms. Ok is false if the
-// system does not tell, or list is empty.
+// cpu sums the CPU time in ns of list. Ok is false if the system does not tell,
+// or list is empty.
 func cpu(list []Process) (ns float64, ok bool) {
 	for _, p := range list {
-		tasks, _ := filepath.Glob(filepath.Join(procDir(p.PID), "task", "*", "schedstat"))
-		if len(tasks) == 0 || !p.Alive() {
+		v, ok := cpuTime(p.PID)
+		if !ok || !p.Alive() {
 			return 0, false
 		}
-		for _, t := range tasks {
-			b, err := os.ReadFile(t)
-			if err != nil {
-				continue // a thread that has just ended
-			}
-			f := strings.Fields(string(b))
-			if len(f) == 0 {
-				return 0, false
-			}
-			v, err := strconv.ParseFloat(f[0], 64)
-			if err != nil {
-				return 0, false
-			}
-			ns += v
-		}
+		ns += v
 	}
 	return ns, len(list) > 0
 }
