@@ -186,10 +186,16 @@ func (s *session) inject(ctx context.Context) (end func()) {
 	}
 }
 
-// begin opens the measured window.
+// begin opens the measured window. Its end is set as well, where it is bounded by
+// time, or what is granted while the caller of end oversleeps would be counted
+// into a window that is not as long.
 func (s *session) begin(ctx context.Context) {
 	s.before = s.readCost(ctx)
-	s.rec.window.start.Store(s.clock.now())
+	start := s.clock.now()
+	if s.t.Load.Ops == 0 {
+		s.rec.window.end.Store(start + int64(s.t.Load.For))
+	}
+	s.rec.window.start.Store(start)
 }
 
 // end closes it. A window bounded by time is exactly as long as was asked: what

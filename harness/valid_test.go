@@ -1,6 +1,7 @@
 package harness
 
 import (
+	"context"
 	"testing"
 	"time"
 
@@ -45,5 +46,24 @@ func TestGrace(t *testing.T) {
 		if got := grace(l.Filled()); got != want {
 			t.Errorf("%+v: %v, want %v", l, got, want)
 		}
+	}
+}
+
+// Nothing that happens after the time of the window belongs to it, however late
+// its end is noticed.
+func TestWindowEndsInTime(t *testing.T) {
+	s := newSession(Trial{Load: results.Load{Owners: 1, For: time.Second}.Filled()}, []string{"k"}, nil)
+	s.begin(context.Background())
+	w := &s.rec.window
+	start := w.start.Load()
+	for at, want := range map[int64]bool{start - 1: false, start: true, start + 1e9 - 1: true, start + 1e9: false, start + 2e9: false} {
+		if got := w.holds(at); got != want {
+			t.Errorf("%d ns after the start: in the window: %t", at-start, got)
+		}
+	}
+	s = newSession(Trial{Load: results.Load{Owners: 1, Ops: 5}.Filled()}, []string{"k"}, nil)
+	s.begin(context.Background())
+	if w := &s.rec.window; !w.holds(w.start.Load() + 3600e9) {
+		t.Error("a window that operations bound has ended by time")
 	}
 }
