@@ -22,8 +22,7 @@ import (
 // BenchmarkRelay asks how fast a hand-over by way of a Redis server can be at
 // all, with 32 processes that hold for 1 ms. A relay is a mutex in memory that
 // knows for nothing who is next, and wakes it by one message through the server:
-// no lock whose processes have nothing in common but that server hands over in
-// less. One iteration is a block of three runs: local-mutex, the relay, and
+// a lock over the same client library must do that and more. One iteration is a block of three runs: local-mutex, the relay, and
 // redis-handoff. It reports the medians over the blocks of the hand-over, and
 // of each one's grants beside those of local-mutex in the same block.
 func BenchmarkRelay(b *testing.B) {
