@@ -210,6 +210,10 @@ func (n *keeperNode) rtt(ctx context.Context, count int) ([]time.Duration, error
 func (n *keeperNode) remove(ctx context.Context, names []string) (int, error) {
 	sum := 0
 	err := n.do(ctx, func() error {
+		// What one server of an ensemble has, another may not have learned of yet.
+		if _, err := n.conn.Sync("/"); err != nil {
+			return err
+		}
 		for _, name := range names {
 			k, err := n.clear(n.root + "/" + lock.Znode(name))
 			sum += k
