@@ -13,8 +13,17 @@ import (
 	"github.com/lockbench/lockbench/impls/lock"
 )
 
+//go:embed handoff_names.lua
+var handoffNames string
+
+//go:embed handoff_next.lua
+var handoffNext string
+
 //go:embed handoff_pass.lua
 var handoffPass string
+
+//go:embed handoff_queue.lua
+var handoffQueue string
 
 //go:embed handoff_acquire.lua
 var handoffAcquire string
@@ -97,8 +106,9 @@ func openQueued(ctx context.Context, dial Dial, d lock.Deployment, c lock.Config
 	h := &queued{
 		owned: newOwned(s), waiting: make(map[string]*waiter), handed: make(map[string]struct{}),
 		moved: make(map[string]uint64), closed: make(chan struct{}),
-		acquire: handoffScript(handoffAcquire), release: handoffScript(handoffRelease),
-		leave: handoffScript(handoffHolds + handoffLeave), check: handoffScript(handoffHolds + handoffCheck),
+		acquire: NewScript(handoffNames + handoffQueue + handoffPass + handoffAcquire),
+		release: NewScript(handoffNames + handoffNext + handoffPass + handoffRelease),
+		leave:   handoffScript(handoffHolds + handoffLeave), check: handoffScript(handoffHolds + handoffCheck),
 		requeue: handoffScript(handoffHolds + handoffRequeue),
 		cond:    newCondScripts(), owners: newOwnedScripts(), tell: tell(s.conn),
 	}
@@ -113,7 +123,7 @@ func openQueued(ctx context.Context, dial Dial, d lock.Deployment, c lock.Config
 	return h, nil
 }
 
-func handoffScript(source string) *Script { return NewScript(handoffPass + source) }
+func handoffScript(source string) *Script { return NewScript(handoffNames + handoffPass + source) }
 
 // queueKey is the name of the list of key's waiters, in the slot of key.
 func queueKey(key string) string { return strings.TrimSuffix(fenceKey(key), "fence") + "queue" }
