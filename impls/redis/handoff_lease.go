@@ -2,6 +2,7 @@ package redis
 
 import (
 	"context"
+	"runtime"
 	"strconv"
 	"sync/atomic"
 	"time"
@@ -51,6 +52,10 @@ func (l *handed) give(ctx context.Context, last uint64) error {
 	// should it come only now, would be taken for one to nobody and returned.
 	err := l.from.releaseBy(ctx, l.from.tell, l.key, script, script.command(l.from.keysOf(l.key), held.value, strconv.FormatUint(last, 10)),
 		func() { l.from.forget(held.id) })
+	// Who was told may live in this process, and its connection has got ready to be
+	// read in the same moment, or before: it goes first. The runtime would let it wait
+	// for what the caller does next, or for another core to wake.
+	runtime.Gosched()
 	if err == nil && !ours {
 		return lock.ErrLost
 	}
