@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"sync"
 	"time"
 
@@ -37,13 +38,20 @@ type ballot struct {
 	owned
 	*nodes
 	lines      *lines
+	turns      *turns
 	key, owner string
-	shy        bool      // it ended with the first node's no
-	sent       time.Time // no later than the first command
+	shy        bool          // it ended with the first node's no
+	bell       chan struct{} // holds one: its turn may have come
 
 	mu       sync.Mutex
 	votes    []vote
+	stood    time.Time  // before it was first put in a line
+	places   []int      // the nodes that may have it in their line
+	sent     time.Time  // no later than the first command for what is held
+	next     string     // the token of who follows in the line, as far as is known
+	chosen   bool       // the holder before it is handing the key to it
 	unwanted bool       // the key is given back, or not taken
+	released bool       // it was held, and is given back to nobody
 	ended    bool       // some Release has returned nil
 	watchers []*watcher // those in await
 	failed   error      // of the first node that could not be asked
@@ -57,7 +65,25 @@ type watcher struct {
 }
 
 func (r *redlock) newBallot(key string) *ballot {
-	return &ballot{owned: r.owned, nodes: r.nodes, lines: &r.lines, key: key, owner: r.owner(), votes: make([]vote, len(r.list))}
+	return newBallot(r.owned, &r.lines, r.turns, key)
+}
+
+func newBallot(o owned, l *lines, t *turns, key string) *ballot {
+	b := &ballot{
+		owned: o, nodes: t.nodes, lines: l, turns: t, key: key, bell: make(chan struct{}, 1),
+		owner: o.owner() + ":" + strconv.FormatInt(millis(o.c.TTL), 10), votes: make([]vote, len(t.list)),
+	}
+	t.enroll(b)
+	return b
+}
+
+// begin notes the time before a command, unless something is held already.
+func (b *ballot) begin() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.count(yes, pending) == 0 {
+		b.sent = time.Now()
+	}
 }
 
 // count is how many nodes voted one of kinds. It needs b.mu.
@@ -74,29 +100,22 @@ func (b *ballot) count(kinds ...vote) (n int) {
 
 // offer asks the nodes for the key and returns when a majority has granted it,
 // or cannot do so any more. With care it asks the key's first node alone, and
-// the others only if that grants.
-func (b *ballot) offer(ctx context.Context, care bool) {
-	first := int(hash(b.key) % uint32(len(b.list)))
-	at := func(k int) int { return (first + k) % len(b.list) }
-	k := 0
+// the others only if that grants; inLine lets that put b into the line if not.
+func (b *ballot) offer(ctx context.Context, care, inLine bool) {
+	b.shy = false
+	first := -1
 	if care || len(b.list) == 1 {
-		for k < len(b.list) && b.list[at(k)].down.Load() {
-			k++
-		}
-		if k < len(b.list) {
-			b.votes[at(k)] = pending // nobody else knows of b yet
-			b.ask(ctx, at(k))
-			k++
-			if b.votes[at(k-1)] == no {
-				b.shy = true
-				return
-			}
+		first = b.turns.home(b.key)
+		b.shy = b.poll(ctx, first, inLine)
+		if b.shy || b.isChosen() { // the others need not be asked
+			b.outcome()
+			return
 		}
 	}
 	b.mu.Lock()
 	asked := make([]int, 0, len(b.list))
-	for ; k < len(b.list); k++ {
-		if i := at(k); !b.list[i].down.Load() {
+	for i, v := range b.votes {
+		if i != first && v != yes && v != pending && !b.list[i].down.Load() {
 			b.votes[i] = pending
 			asked = append(asked, i)
 		}
@@ -110,6 +129,29 @@ func (b *ballot) offer(ctx context.Context, care bool) {
 	b.outcome()
 }
 
+// poll asks node i alone, and reports whether another owner has the key there
+// and nothing is known of the others.
+func (b *ballot) poll(ctx context.Context, i int, inLine bool) bool {
+	if b.list[i].down.Load() {
+		return false
+	}
+	b.mu.Lock()
+	if b.votes[i] == yes {
+		b.mu.Unlock()
+		return false
+	}
+	b.votes[i] = pending
+	b.mu.Unlock()
+	if inLine {
+		b.enqueue(ctx, i)
+	} else {
+		b.ask(ctx, i)
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.votes[i] == no && !b.chosen
+}
+
 // outcome waits until a majority has granted the key, or cannot do so any more.
 func (b *ballot) outcome() {
 	b.await(nil, nil, func() bool {
@@ -120,19 +162,45 @@ func (b *ballot) outcome() {
 
 // ask sends the SET to node i and records its vote.
 func (b *ballot) ask(ctx context.Context, i int) {
-	reply, err := b.nodes.ask(ctx, b.list[i], "SET", b.key, b.owner, "NX", "PX", millis(b.c.TTL))
+	b.mu.Lock()
+	stood := !b.stood.IsZero()
+	b.mu.Unlock()
+	var reply any
+	var err error
+	if stood {
+		reply, err = b.turns.ask(ctx, b.list[i], b.turns.claim, []string{b.key, lineKey(b.key)}, b.owner)
+	} else {
+		reply, err = b.nodes.ask(ctx, b.list[i], "SET", b.key, b.owner, "NX", "PX", millis(b.c.TTL))
+	}
 	v := absent
 	switch {
 	case lostAnswer(err):
 		v = unsure
-	case err == nil && reply == nil:
+	case err == nil && (reply == nil || reply == int64(0)):
 		v = no
 	case err == nil:
 		v = yes
 	}
-	if b.set(i, v, err) {
+	b.vote(ctx, i, v, err)
+}
+
+// vote records the answer of node i to a question for the key, unless more is known
+// already: that it was granted by another owner's script, and perhaps given back.
+func (b *ballot) vote(ctx context.Context, i int, v vote, err error) {
+	b.mu.Lock()
+	late := b.open(i) && b.record(i, v, err)
+	b.mu.Unlock()
+	if late {
 		b.finish(ctx, i)
 	}
+	b.retire()
+}
+
+// open reports whether node i may yet tell that it has granted the key. It needs
+// b.mu.
+func (b *ballot) open(i int) bool {
+	v := b.votes[i]
+	return v == absent || v == no || v == pending || v == unsure
 }
 
 // set records the vote of node i, and reports whether it must be given back at
@@ -140,6 +208,11 @@ func (b *ballot) ask(ctx context.Context, i int) {
 func (b *ballot) set(i int, v vote, err error) (late bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
+	return b.record(i, v, err)
+}
+
+// record is set. It needs b.mu.
+func (b *ballot) record(i int, v vote, err error) (late bool) {
 	b.votes[i] = v
 	if b.failed == nil && err != nil {
 		b.failed = fmt.Errorf("%s: %w", b.list[i].at, err)
@@ -190,7 +263,16 @@ func (b *ballot) await(done <-chan struct{}, late <-chan time.Time, over func() 
 // free deletes the key on node i if it is still ours there, and records what
 // it found.
 func (b *ballot) free(ctx context.Context, i int) {
-	reply, err := Eval(ctx, b.list[i].conn, b.del, []string{b.key}, b.owner)
+	b.mu.Lock()
+	released := b.released
+	b.mu.Unlock()
+	script, keys := b.del, []string{b.key}
+	if released && i == b.turns.home(b.key) {
+		// Who is first in the line shall hear of it. What was not held to the end
+		// is told to nobody: that the key is free on one node says too little.
+		script, keys = b.turns.free, append(keys, lineKey(b.key))
+	}
+	reply, err := Eval(ctx, b.list[i].conn, script, keys, b.owner)
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	switch {
@@ -226,14 +308,24 @@ func (b *ballot) free(ctx context.Context, i int) {
 func (b *ballot) drop(ctx context.Context) {
 	b.mu.Lock()
 	b.unwanted = true
+	b.unexpect()
 	var held []int
 	for i, v := range b.votes {
-		if v == yes || v == unsure || v == doubted {
+		if v == yes || v == unsure || v == doubted || b.mayHold(i) {
 			held = append(held, i)
 		}
 	}
 	b.mu.Unlock()
 	b.giveBack(ctx, held)
+	b.retire()
+}
+
+// abdicate is drop for what was held, or might have been.
+func (b *ballot) abdicate(ctx context.Context) {
+	b.mu.Lock()
+	b.released = true
+	b.mu.Unlock()
+	b.drop(ctx)
 }
 
 // giveBack begins to delete the key on each of the nodes at.
@@ -283,9 +375,10 @@ func (b *ballot) insist(ctx context.Context, i int) {
 
 func (b *ballot) landed() {
 	b.mu.Lock()
-	defer b.mu.Unlock()
 	b.flying--
 	b.notify()
+	b.mu.Unlock()
+	b.retire()
 }
 
 // tired reports whether every node has been asked once and has answered or timed
@@ -314,8 +407,10 @@ func (b *ballot) release(ctx context.Context) error {
 	}
 	if heir := b.lines.heir(b.key); heir != nil {
 		heir.handed <- b.pass(uncut)
+	} else if next := b.successor(); next != "" {
+		b.passOn(uncut, next)
 	} else {
-		b.drop(uncut)
+		b.abdicate(uncut)
 	}
 	b.await(ctx.Done(), timeout.C, decided)
 	return b.verdict()
@@ -396,14 +491,4 @@ func (b *ballot) extend(ctx context.Context, ttl time.Duration) error {
 			return fmt.Errorf("%w: %w", lock.ErrUncertain, lock.Ended(ctx))
 		}
 	}
-}
-
-// hash is FNV-1a (G. Fowler, L. C. Noll, K.-P. Vo), by which all clients agree
-// on the order of the nodes for a key.
-func hash(key string) uint32 {
-	h := uint32(2166136261)
-	for i := range len(key) {
-		h = (h ^ uint32(key[i])) * 16777619
-	}
-	return h
 }

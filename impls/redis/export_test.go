@@ -31,3 +31,11 @@ func Cohorts(l lock.Locker) int {
 	defer c.unlock()
 	return len(c.keys)
 }
+
+// Ballots is how many attempts and leases l, a Locker of redis-redlock, knows of.
+func Ballots(l lock.Locker) int {
+	t := l.(*redlock).turns
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return len(t.ballots)
+}

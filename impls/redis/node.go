@@ -89,7 +89,7 @@ func openNodes(ctx context.Context, dial Dial, d lock.Deployment, c lock.Config)
 		}
 	}
 	if up < ns.need {
-		_ = ns.close() // why we part matters more than how
+		_ = ns.close(func() {}) // why we part matters more than how
 		if len(ns.list) > 1 && up >= 0 {
 			why = fmt.Errorf("redis: %d of %d nodes can be used, a majority is needed: %w", up, len(ns.list), why)
 		}
@@ -143,6 +143,19 @@ func (ns *nodes) suspect(n *node) {
 // spawn runs f in a goroutine that close waits for. It reports false, and runs
 // nothing, once ns is closed.
 func (ns *nodes) spawn(f func()) bool {
+	if !ns.enter() {
+		return false
+	}
+	go func() {
+		defer ns.running.Done()
+		f()
+	}()
+	return true
+}
+
+// enter lets close wait for the caller, who owes a running.Done for it. It
+// reports false once ns is closed.
+func (ns *nodes) enter() bool {
 	ns.mu.Lock()
 	defer ns.mu.Unlock()
 	select {
@@ -150,13 +163,14 @@ func (ns *nodes) spawn(f func()) bool {
 		return false
 	default:
 	}
-	ns.running.Go(f)
+	ns.running.Add(1)
 	return true
 }
 
 // close waits for the commands in flight, which NodeTimeout bounds, so that what
-// is being given back is given back, and closes all connections.
-func (ns *nodes) close() error {
+// is being given back is given back, lets last do what needs the connections, and
+// closes them all.
+func (ns *nodes) close(last func()) error {
 	ns.mu.Lock()
 	select {
 	case <-ns.closed:
@@ -167,6 +181,7 @@ func (ns *nodes) close() error {
 	close(ns.closed)
 	ns.mu.Unlock()
 	ns.running.Wait()
+	last()
 	var errs []error
 	for _, n := range ns.list {
 		if n.conn != nil {

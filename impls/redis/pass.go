@@ -3,6 +3,8 @@ package redis
 import (
 	"context"
 	_ "embed" // the script
+	"runtime"
+	"slices"
 	"time"
 )
 
@@ -24,56 +26,82 @@ var redlockPass string
 // without more ado (a hedged request; J. Dean, L. A. Barroso, "The Tail at Scale",
 // CACM 56(2), 2013).
 func (b *ballot) pass(ctx context.Context) *ballot {
-	next := &ballot{
-		owned: b.owned, nodes: b.nodes, lines: b.lines, key: b.key, owner: b.owned.owner(),
-		votes: make([]vote, len(b.list)), sent: time.Now(),
+	next := newBallot(b.owned, b.lines, b.turns, b.key)
+	swap, ask := b.yield(ctx)
+	next.mu.Lock()
+	next.sent = time.Now()
+	next.next = b.successor() // of the line of all processes
+	for _, i := range append(slices.Clone(swap), ask...) {
+		next.votes[i] = pending
 	}
-	var swap, free, ask []int
-	b.mu.Lock()
-	b.unwanted = true
-	for i, v := range b.votes {
-		down := b.list[i].down.Load()
-		switch {
-		case v == yes && !down:
-			swap = append(swap, i)
-			next.votes[i] = pending // nobody else knows of it yet
-		case v == yes || v == unsure || v == doubted:
-			free = append(free, i)
-		case (v == no || v == absent) && !down:
-			ask = append(ask, i)
-			next.votes[i] = pending
-		}
-	}
-	b.flying += len(swap) // first deletions, as it were
-	b.mu.Unlock()
-	b.giveBack(ctx, free)
-	swapOn := func(i int) {
+	next.mu.Unlock()
+	b.staged(swap, ask, func(i int) {
 		if !b.spawn(func() { b.swap(ctx, i, next) }) {
 			next.set(i, absent, errClosed)
 			b.finish(ctx, i) // close still waits for the hedge
 		}
-	}
-	askOn := func(i int) {
-		if !b.spawn(func() { next.ask(ctx, i) }) {
+	}, func(i int) {
+		ask := func() {
+			b.mu.Lock()
+			may := b.mayHold(i)
+			b.mu.Unlock()
+			if may {
+				b.free(ctx, i)
+			}
+			next.ask(ctx, i)
+		}
+		if !b.spawn(ask) {
 			next.set(i, absent, errClosed)
 		}
+	})
+	return next
+}
+
+// yield says on which nodes the key can be given to another owner, in the order
+// in which they are to be asked, and on which that one must ask for itself; and
+// gives it back where neither can be.
+func (b *ballot) yield(ctx context.Context) (give, fill []int) {
+	var free []int
+	home := b.turns.home(b.key)
+	b.mu.Lock()
+	b.unwanted = true
+	b.unexpect()
+	for k := range b.votes {
+		i := (home + k) % len(b.votes)
+		down := b.list[i].down.Load()
+		switch v := b.votes[i]; {
+		case v == yes && !down:
+			give = append(give, i)
+		case v == yes || v == unsure || v == doubted:
+			free = append(free, i)
+		case (v == no || v == absent) && !down || b.mayHold(i):
+			fill = append(fill, i)
+		}
 	}
-	first := swap[:min(len(swap), b.need)]
+	b.flying += len(give) // first deletions, as it were
+	b.mu.Unlock()
+	b.giveBack(ctx, free)
+	return give, fill
+}
+
+// staged gives the key on a majority of the nodes give at once, and on the others
+// and those of fill when hedge returns.
+func (b *ballot) staged(give, fill []int, giveOn, fillOn func(i int)) {
+	first := give[:min(len(give), b.need)]
 	for _, i := range first {
-		swapOn(i)
+		giveOn(i)
 	}
 	rest := func() {
-		for _, i := range swap[len(first):] {
-			swapOn(i)
+		for _, i := range give[len(first):] {
+			giveOn(i)
 		}
-		for _, i := range ask {
-			askOn(i)
+		for _, i := range fill {
+			fillOn(i)
 		}
 	}
-	if len(first) < b.need || !b.spawn(func() { next.hedge(first); rest() }) {
+	if len(first) < b.need || !b.spawn(func() { b.hedge(first); rest() }) {
 		rest()
 	}
-	return next
 }
 
 // hedgeDelay is how long the nodes that a hand-over can do without are spared.
@@ -81,23 +109,24 @@ func (b *ballot) pass(ctx context.Context) *ballot {
 // time-out of a node.
 const hedgeDelay = time.Millisecond
 
-// hedge returns when the nodes first, which are a majority, have all granted b;
-// when one of them did not; or after hedgeDelay, for that one of them is slow.
+// hedge returns when the nodes first, which are a majority, have all given the key
+// to another owner; when one of them did not; or after hedgeDelay, for that one of
+// them is slow.
 func (b *ballot) hedge(first []int) {
 	late := time.NewTimer(hedgeDelay)
 	defer late.Stop()
 	b.await(nil, late.C, func() bool {
-		granted := 0
+		given := 0
 		for _, i := range first {
 			switch b.votes[i] {
+			case gone:
+				given++
 			case yes:
-				granted++
-			case pending:
 			default:
 				return true
 			}
 		}
-		return granted == len(first)
+		return given == len(first)
 	})
 }
 
@@ -119,11 +148,20 @@ func (b *ballot) swap(ctx context.Context, i int, next *ballot) {
 		was, is = lost, no
 	}
 	late := next.set(i, is, err) // the next owner first: it is the one that waits
+	runtime.Gosched()            // and goes before whom b wakes
+	b.handed(ctx, i, was, err, func() {
+		if late {
+			next.finish(ctx, i)
+		}
+	})
+}
+
+// handed records what an attempt to give the key to another owner on node i has
+// left of b there, and sees to the rest; between these it calls and.
+func (b *ballot) handed(ctx context.Context, i int, was vote, err error, and func()) {
 	still := b.set(i, was, err)
 	b.landed()
-	if late {
-		next.finish(ctx, i)
-	}
+	and()
 	if still {
 		b.finish(ctx, i)
 	} else {

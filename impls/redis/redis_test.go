@@ -43,7 +43,7 @@ func promises() []wants {
 		{"redis-fenced", lock.Try | lock.Renew | lock.Fencing | lock.Unawaited, lease, owner, true},
 		{"redis-blpop", lock.Try, lease, owner, true},
 		{"redis-multi", lock.Try | lock.Multi, lease, owner, true},
-		{"redis-redlock", lock.Try | lock.Extend, lock.Pause | lock.ServerClock | lock.Restart, owner, true},
+		{"redis-redlock", lock.Try | lock.Extend | lock.Notify, lock.Pause | lock.ServerClock | lock.Restart, `^[A-Z2-7]{26}:[0-9]+:[0-9]+$`, true},
 		{"redis-handoff", lock.Try | lock.Reentrant | lock.Renew | lock.Fencing | lock.Cond | lock.Fair | lock.Notify | lock.Unawaited, lease, `^[0-9]+:[A-Z2-7]{26}:[0-9]+:[0-9]+$`, true},
 		{"redis-cohort", lock.Try | lock.Renew | lock.Fencing | lock.Notify, lease, `^[0-9]+:[A-Z2-7]{26}:[0-9]+:[0-9]+$`, true},
 	}

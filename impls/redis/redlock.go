@@ -52,7 +52,25 @@ import (
 // in one script on each node, which puts the token of the next owner in the place
 // of the old one and starts a new lease: for the nodes nobody could come between,
 // and the majority that let go is the one that grants. After maxPasses such
-// hand-overs the key is freed on all nodes, so that other processes get a try.
+// hand-overs other processes get the key, by the same script, which tells them;
+// see turns. If none is known to wait, the key is freed on all nodes, and who is
+// first in the line is told that.
+//
+// What it promises when something dies, beyond the lease:
+//
+//   - A waiter whose process is gone costs nothing: PUBLISH reaches nobody, and
+//     the key is freed for the next in line. One whose process is stalled as its
+//     turn comes, or cut off without the servers having noticed, keeps the key
+//     for a ttl.
+//   - A waiter whose context ends leaves the line by one script. If it is handed
+//     the key even so, its process gives it back.
+//   - A holder that dies keeps the key for the rest of its ttl. A message that is
+//     lost, or a line that is, with its node or by a restart, costs 100 ms: who
+//     waits asks for the key that often, also where it was handed it unheard. A
+//     message that is lost after its waiter has given up leaves the key on that
+//     node for a ttl.
+//   - A lease that was handed over is counted from the last moment at which the
+//     nodes that granted it, or the way from them, were known not to be late.
 //
 // When several clients ask all nodes at once each may get a minority, and then
 // nobody has the key (a split vote). So in competition all ask the same node
@@ -67,8 +85,9 @@ func redlockVariant(client string, dial Dial) lock.Variant {
 			"It goes on while fewer than half of the servers are down or stalled. " +
 			"A holder that outlives its deadline, or clocks that jump, still let two in.",
 		Source: "redis.io, Distributed Locks with Redis, the Redlock algorithm",
-		Caps:   lock.Try | lock.Extend,
+		Caps:   lock.Try | lock.Extend | lock.Notify,
 		Needs:  lock.Needs{Kind: "redis", Nodes: 5},
+		Keys:   func(key string) []string { return []string{key, lineKey(key)} },
 		Unsafe: lock.Pause | lock.ServerClock | lock.Restart,
 		Open: func(ctx context.Context, d lock.Deployment, c lock.Config) (lock.Locker, error) {
 			c = c.Filled()
@@ -79,7 +98,8 @@ func redlockVariant(client string, dial Dial) lock.Variant {
 			if err != nil {
 				return nil, err
 			}
-			return &redlock{owned: newOwned(&session{c: c, prefix: rand.Text()}), nodes: ns}, nil
+			s := &session{c: c, prefix: rand.Text()}
+			return &redlock{owned: newOwned(s), nodes: ns, turns: newTurns(ns, s, dial)}, nil
 		},
 	}
 }
@@ -95,12 +115,14 @@ func drift(ttl time.Duration) time.Duration { return ttl/100 + 2*time.Millisecon
 type redlock struct {
 	owned
 	*nodes
-	lines lines
+	lines lines        // of the owners of this process
+	turns *turns       // of processes
 	rival atomic.Int64 // when another owner was last met, ns since 1970
 }
 
-// neighbour is the least delay between two attempts while an owner of the same
-// Locker holds the key. They find a lease that ended without its release.
+// neighbour is the least delay between two attempts of one that will be told of
+// its turn. They find a lease that ended without its release, and words that were
+// lost.
 const neighbour = 100 * time.Millisecond
 
 // competition is how long a met rival is remembered.
@@ -108,7 +130,7 @@ const competition = 100 * time.Millisecond
 
 var errClosed = fmt.Errorf("%w: the Locker is closed", ErrUnsent)
 
-func (r *redlock) Close() error { return r.close() }
+func (r *redlock) Close() error { return r.close(r.turns.deafen) }
 
 // Acquire lets the owners of this Locker that want one key queue here, so that
 // they do not compete with each other on the nodes.
@@ -136,29 +158,55 @@ func (r *redlock) TryAcquire(ctx context.Context, key string) (lock.Lease, error
 // not count towards limit; it is the service that fails if nothing else happens
 // for the time-out. At p, which is nil for who does not stand in line, owners of
 // this Locker tell of their releases.
-func (r *redlock) poll(ctx context.Context, key string, limit int, p *spot) (lock.Lease, error) {
+func (r *redlock) poll(ctx context.Context, key string, limit int, p *spot) (_ lock.Lease, err error) {
 	uncut := context.WithoutCancel(ctx)
 	var loose []*ballot // of which something may still be held
 	heard := time.Now() // when a majority could last be asked
 	var b *ballot       // the attempt that another owner has made for this one
+	var stands *ballot  // the attempt that stands in the line of all processes
+	defer func() {
+		switch {
+		case stands == nil:
+		case dead(err):
+			r.running.Done()
+		default:
+			if err != nil || b != stands {
+				stands.drop(uncut)
+			}
+			r.turns.quit(stands)
+		}
+	}()
 	if p != nil && r.lines.here(key) {
 		// The one before in the line has just been granted it.
-		b = r.idle(ctx, p, neighbour)
+		b = r.idle(ctx, p, nil, neighbour)
 	}
 	for n, tries := 0, 0; ; tries++ {
-		passed := b != nil
-		if passed {
+		passed, told, inLine := b != nil, false, false
+		switch {
+		case passed:
 			b.outcome()
-		} else {
+		case stands != nil && stands.isChosen():
+			b, told, inLine, stands.shy = stands, true, true, false
+			b.outcome()
+		default:
 			if ctx.Err() != nil {
 				return nil, r.given(loose, fmt.Errorf("redis: wait ended after %d attempts: %w", n, lock.Ended(ctx)))
 			}
-			b = r.newBallot(key)
-			b.sent = time.Now()
 			// One that may not come back asks everybody, and so does every eighth.
-			care := limit == 0 && tries%8 != 7 && b.sent.UnixNano()-r.rival.Load() < int64(competition)
+			care := limit == 0 && tries%8 != 7 && (stands != nil || time.Now().UnixNano()-r.rival.Load() < int64(competition))
+			inLine = care && p != nil
+			if b = stands; b == nil || !inLine {
+				b = r.newBallot(key)
+			}
+			if inLine && stands == nil {
+				if !r.turns.stand(ctx, b) {
+					return nil, r.given(loose, errClosed)
+				}
+				stands = b
+			}
+			b.begin()
 			_, err := r.step(ctx, "set", func() (any, error) {
-				b.offer(uncut, care)
+				b.offer(uncut, care, inLine)
 				return nil, nil
 			})
 			if err != nil {
@@ -176,11 +224,17 @@ func (r *redlock) poll(ctx context.Context, key string, limit int, p *spot) (loc
 			return lease, nil
 		case lease != nil:
 			err = fmt.Errorf("redis: wait ended: %w", lock.Ended(ctx))
-			b.drop(uncut)
+			b.abdicate(uncut)
 			return nil, r.given(append(loose, b), err)
 		}
-		b.drop(uncut)
-		loose = append(loose, b)
+		if !b.shy || b != stands {
+			b.drop(uncut)
+			loose = append(loose, b)
+			if b == stands {
+				r.turns.quit(b)
+				stands, held = nil, held || told // some have told it that another owner was there
+			}
+		}
 		if held {
 			r.c.Count.Attempt()
 			n++
@@ -196,38 +250,53 @@ func (r *redlock) poll(ctx context.Context, key string, limit int, p *spot) (loc
 		}
 		loose = unsettled(loose)
 		d := r.c.Retry.Next(n)
-		if p != nil && r.lines.here(key) {
+		switch {
+		case p == nil:
+		case stands != nil, r.lines.here(key):
 			d = max(d, neighbour) // its release will be told
+		case held && !inLine:
+			d = 0 // to the line
 		}
-		b = r.idle(ctx, p, d)
+		b = r.idle(ctx, p, stands, d)
 		select {
 		case <-r.closed:
 			if b != nil {
 				b.drop(uncut)
 				loose = append(loose, b)
 			}
-			return nil, r.given(loose, errClosed)
+			ended := errClosed
+			if stands != nil && !r.turns.leaveLine(stands) {
+				// It may be granted the key just now, and nobody will hear of that.
+				ended = fmt.Errorf("%w: %w", lock.ErrUncertain, ended)
+			}
+			return nil, r.given(loose, ended)
 		default:
 		}
 	}
 }
 
-// idle waits for d, until ctx ends or r is closed, or until an owner of this
-// Locker releases the key of p. It returns the ballot that the latter has made
-// for p, if it did.
-func (r *redlock) idle(ctx context.Context, p *spot, d time.Duration) *ballot {
+// idle waits for d, until ctx ends or r is closed, until an owner of this
+// Locker releases the key of p, or until the turn of stands may have come. It
+// returns the ballot that the one before in the line of this Locker has made for
+// p, if it did.
+func (r *redlock) idle(ctx context.Context, p *spot, stands *ballot, d time.Duration) *ballot {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
-	var freed <-chan struct{}
+	var freed, bell <-chan struct{}
 	var handed <-chan *ballot
 	if p != nil {
 		freed, handed = p.freed, p.handed
 		r.lines.wait(p)
 	}
+	if stands != nil {
+		bell = stands.bell
+	}
 	select {
 	case b := <-handed:
 		return b
 	case <-freed:
+	case <-bell:
+		r.c.Count.Wakeup()
 	case <-timer.C:
 	case <-ctx.Done():
 	case <-r.closed:
