@@ -127,14 +127,20 @@ func (j *job) do(ctx context.Context, std stdio, given map[string]bool) error {
 	return err
 }
 
-// plan is the plans of all grids, one after the other.
+// plan is the plans of all grids, one after the other. Their blocks are numbered
+// throughout, since what is compared within a block must have been interleaved.
 func (j *job) plan() (trials []harness.Trial, skipped int, err error) {
+	blocks := 0
 	for _, g := range j.grids {
 		part, n, err := g.plan(impls.All())
 		if err != nil {
 			return nil, 0, err
 		}
+		for i := range part {
+			part[i].Block += blocks
+		}
 		trials, skipped = append(trials, part...), skipped+n
+		blocks += g.repeat
 	}
 	return trials, skipped, nil
 }
