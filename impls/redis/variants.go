@@ -49,7 +49,7 @@ func Variants(client string, dial Dial) []lock.Variant {
 // Pipelined returns those locks whose commands may share one connection, for a
 // client library that sends those of all goroutines over it: each is short, and
 // none blocks in the server. Redis-tracking is here alone: its Dial has to make a
-// [Tracker], which that of a cluster is not, since no one node knows all keys. The flawed stages are left out, since another client would show
+// [Tracker]. The flawed stages are left out, since another client would show
 // nothing new of them.
 func Pipelined(client string, dial Dial) []lock.Variant {
 	list := slices.DeleteFunc(Variants(client, dial), func(v lock.Variant) bool {
@@ -60,7 +60,7 @@ func Pipelined(client string, dial Dial) []lock.Variant {
 		return true
 	})
 	tracked := tracking(client, dial)
-	tracked.Over = []lock.Topology{lock.Sentinel}
+	tracked.Over = []lock.Topology{lock.Cluster, lock.Sentinel}
 	return append(list, awaiting([]lock.Variant{tracked})...)
 }
 

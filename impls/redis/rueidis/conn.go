@@ -43,7 +43,7 @@ func Dial(_ context.Context, ep lock.Endpoint, c lock.Config) (redis.Conn, error
 	}
 	switch a.Topology {
 	case lock.Cluster:
-		return &cluster{a: a, c: c}, nil
+		return &cluster{a: a, c: c, options: uncached}, nil
 	case lock.Sentinel:
 		w, err := dialSentinels(a, c)
 		if err != nil {

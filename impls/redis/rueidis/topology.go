@@ -30,9 +30,10 @@ const redirections = 5
 // command has a time-out of its own, and the library sends a PING where it has
 // received nothing for as long, and ends a connection that does not answer it.
 type cluster struct {
-	a    redis.Address
-	c    lock.Config
-	open conns
+	a       redis.Address
+	c       lock.Config
+	options rueidis.ClientOption // beyond those that settle sets
+	open    conns
 
 	making sync.Mutex
 	client atomic.Pointer[rueidis.Client] // nil until the first command
@@ -54,7 +55,7 @@ func (x *cluster) router() (rueidis.Client, error) {
 	if made := x.client.Load(); made != nil {
 		return *made, nil
 	}
-	o := uncached
+	o := x.options
 	settle(&o, x.a.Hosts[0], x.c)
 	o.InitAddress = x.a.Places()
 	o.DialCtxFn = func(ctx context.Context, hostport string, _ *net.Dialer, _ *tls.Config) (net.Conn, error) {
