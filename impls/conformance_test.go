@@ -91,13 +91,13 @@ func TestConformanceCluster(t *testing.T) {
 	variants := slices.DeleteFunc(impls.All(), func(v lock.Variant) bool {
 		return v.Needs.Kind != "redis" || v.Unsuited(lock.Cluster) != ""
 	})
-	if len(variants) < 2*14+5 {
-		t.Errorf("%d variants suit a cluster, want all single-key ones on each client", len(variants))
+	if len(variants) < 2*14+6+6 {
+		t.Errorf("%d variants suit a cluster, want all single-key ones on each client, and the peers", len(variants))
 	}
 	if testing.Short() {
 		// One for each way to use a server: a command, a script with one key and
-		// with several, a command that blocks, and messages of both kinds.
-		few := []string{"redis-token", "redis-token-native", "redis-fenced", "redis-blpop", "redis-reentrant", "redis-handoff"}
+		// with several, a command that blocks, and messages of all three kinds.
+		few := []string{"redis-token", "redis-token-native", "redis-fenced", "redis-blpop", "redis-reentrant", "redis-handoff", "redis-tracking"}
 		variants = slices.DeleteFunc(variants, func(v lock.Variant) bool { return !slices.Contains(few, v.Algo) })
 		t.Logf("NOT RUN: -short leaves out all but %s", strings.Join(few, ", "))
 	}

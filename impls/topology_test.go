@@ -349,29 +349,29 @@ func TestSentinelFailover(t *testing.T) {
 	before := master()
 
 	type one struct {
-		name, key string
-		l         lock.Locker
-		held      lock.Lease     // while the master changes
-		c         <-chan outcome // of who waits for it; nil for those that poll
+		lock.Variant
+		key  string
+		l    lock.Locker
+		held lock.Lease     // while the master changes
+		c    <-chan outcome // of who waits for it; nil for those that poll
 	}
 	var all []one
 	old := plain(t, before)
-	for _, algo := range []string{"redis-token", "redis-handoff", "redis-tracking"} {
-		for _, client := range clients {
-			if algo == "redis-tracking" && client != "rueidis" {
-				continue // no other library has client-side caching
-			}
-			o := one{name: algo + "/" + client, key: "lb:{" + algo + client + "}:k"}
-			o.l = open(t, algo, client, s.Deployment, lock.Config{TTL: 5 * time.Second, Timeout: time.Second, Conns: 4})
-			var err error
-			if o.held, err = o.l.Acquire(t.Context(), o.key); err != nil {
-				t.Fatalf("%s: %v", o.name, err)
-			}
-			if algo == "redis-handoff" {
-				o.c = waiting(t, o.l, o.key, old)
-			}
-			all = append(all, o)
+	algos := []string{"redis-token", "redis-handoff", "redis-tracking", "peer-redsync", "peer-redislock", "peer-rueidislock"}
+	for _, v := range impls.All() {
+		if !slices.Contains(algos, v.Algo) {
+			continue
 		}
+		o := one{Variant: v, key: "lb:{" + v.Algo + v.Client + "}:k"}
+		o.l = open(t, v.Algo, v.Client, s.Deployment, lock.Config{TTL: 5 * time.Second, Timeout: time.Second, Conns: 4})
+		var err error
+		if o.held, err = o.l.Acquire(t.Context(), o.key); err != nil {
+			t.Fatalf("%s: %v", v.Name(), err)
+		}
+		if v.Algo == "redis-handoff" {
+			o.c = waiting(t, o.l, o.key, old)
+		}
+		all = append(all, o)
 	}
 	eventually(t, "the fail-over", func() error { return watcher.Failover(t.Context(), name).Err() })
 	asked := time.Now()
@@ -397,7 +397,7 @@ func TestSentinelFailover(t *testing.T) {
 		// Whether the grant was copied in time is what the variant declares to depend
 		// on luck.
 		if err := o.held.Release(t.Context()); err != nil && !errors.Is(err, lock.ErrLost) && !errors.Is(err, lock.ErrUncertain) {
-			t.Logf("%s: the release after the fail-over: %v", o.name, err)
+			t.Logf("%s: the release after the fail-over: %v", o.Name(), err)
 		}
 		if o.c != nil {
 			select {
@@ -406,21 +406,21 @@ func TestSentinelFailover(t *testing.T) {
 					_ = got.lease.Release(t.Context())
 				}
 			case <-time.After(patience):
-				t.Errorf("%s: a wait did not survive the fail-over and did not end either", o.name)
+				t.Errorf("%s: a wait did not survive the fail-over and did not end either", o.Name())
 			}
 		}
 		key := o.key + "2"
 		// The sentinel that we ask may know of the new master before the one that
 		// the client asked does.
-		eventually(t, o.name+" after the fail-over", func() (err error) {
+		eventually(t, o.Name()+" after the fail-over", func() (err error) {
 			ctx, cancel := context.WithTimeout(t.Context(), patience)
 			defer cancel()
 			lease, err := o.l.Acquire(ctx, key)
 			if err != nil {
 				return err
 			}
-			n, err := next.Exists(ctx, key).Result()
-			if n != 1 && err == nil {
+			n, err := next.Exists(ctx, o.Names(key)...).Result()
+			if n == 0 && err == nil {
 				err = errors.New("the new master does not have the key")
 			}
 			return errors.Join(err, lease.Release(ctx))

@@ -8,7 +8,7 @@ import (
 )
 
 // dials knows the open connections of one rueidis client, so that none outlives
-// it. That client stores a connection which it was making when it was closed
+// it, and so that they can be ended before it does anything more. That client stores a connection which it was making when it was closed
 // (mux.go, _pipe: the store after the dial does not look at what Close has put
 // there), and nobody closes it then, nor ends its two goroutines.
 // The zero value is ready.
@@ -62,7 +62,7 @@ func (d *dials) close() {
 	d.open, d.closed = nil, true
 	d.mu.Unlock()
 	for c := range left {
-		_ = c.Conn.Close() // the client has been closed before, so nobody reads on
+		_ = c.Conn.Close() // it is given up
 	}
 }
 

@@ -43,6 +43,9 @@ func Variants() []lock.Variant {
 		concurrencyVariant(),
 	}
 	for i, v := range list {
+		if v.Needs.Kind == "redis" && v.Needs.Nodes <= 1 {
+			list[i].Over = []lock.Topology{lock.Cluster, lock.Sentinel}
+		}
 		list[i].Open = func(ctx context.Context, d lock.Deployment, c lock.Config) (lock.Locker, error) {
 			if c.Unawaited {
 				return nil, fmt.Errorf("peer: %s waits for its releases: it needs unawaited to be off", v.Algo)
@@ -53,33 +56,39 @@ func Variants() []lock.Variant {
 	return list
 }
 
-// clients makes a go-redis client for each node of d, as our own locks use it.
-// Config.Count counts their commands.
-func clients(ctx context.Context, d lock.Deployment, c lock.Config) ([]*library.Client, error) {
-	var list []*library.Client
-	_, err := redis.Reach(ctx, func(_ context.Context, ep lock.Endpoint, c lock.Config) (redis.Conn, error) {
-		client, err := goredis.Client(ep, c)
-		if err != nil {
-			return nil, err
-		}
-		list = append(list, client)
-		return goredis.Wrap(client, c), nil
-	}, d, c)
-	if err != nil {
-		return nil, err // Reach has closed what it had opened
+// A client is one of go-redis, which its Conn closes.
+type client struct {
+	library.UniversalClient
+	conn redis.Conn
+}
+
+func (c client) Close() error {
+	if err := c.conn.Close(); !errors.Is(err, library.ErrClosed) {
+		return err
 	}
-	for _, client := range list {
-		client.AddHook(counter{c.Count})
+	return nil
+}
+
+// clients makes a client for each node of d, as our own locks use it. Config.Count
+// counts their commands.
+func clients(ctx context.Context, d lock.Deployment, c lock.Config) ([]client, error) {
+	conns, err := redis.Reach(ctx, goredis.Dial, d, c)
+	if err != nil {
+		return nil, err
+	}
+	var list []client
+	for _, conn := range conns {
+		made := goredis.Library(conn)
+		made.AddHook(counter{c.Count})
+		list = append(list, client{made, conn})
 	}
 	return list, nil
 }
 
-func closeAll(list []*library.Client) error {
+func closeAll(list []client) error {
 	var errs []error
 	for _, c := range list {
-		if err := c.Close(); !errors.Is(err, library.ErrClosed) {
-			errs = append(errs, err)
-		}
+		errs = append(errs, c.Close())
 	}
 	return errors.Join(errs...)
 }

@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/bsm/redislock"
-	library "github.com/redis/go-redis/v9"
 
 	"github.com/lockbench/lockbench/impls/lock"
 )
@@ -44,7 +43,7 @@ func redislockVariant(algo string, tuned bool) lock.Variant {
 
 type redislocker struct {
 	c      lock.Config
-	client *library.Client
+	client client
 	locks  *redislock.Client
 	delay  func() time.Duration // nil is that of c.Retry
 }
@@ -80,7 +79,7 @@ func (r *redislocker) acquire(ctx context.Context, c lock.Config, key string) (l
 	return keep(ctx, c, lease)
 }
 
-func (r *redislocker) Close() error { return closeAll([]*library.Client{r.client}) }
+func (r *redislocker) Close() error { return r.client.Close() }
 
 type redislockLease struct {
 	held     *redislock.Lock

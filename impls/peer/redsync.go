@@ -11,7 +11,6 @@ import (
 	"github.com/go-redsync/redsync/v4"
 	driver "github.com/go-redsync/redsync/v4/redis"
 	pool "github.com/go-redsync/redsync/v4/redis/goredis/v9"
-	library "github.com/redis/go-redis/v9"
 
 	"github.com/lockbench/lockbench/impls/lock"
 )
@@ -67,7 +66,7 @@ func redsyncVariant(algo string, nodes int, tuned bool) lock.Variant {
 
 type redsyncer struct {
 	c       lock.Config
-	clients []*library.Client
+	clients []client
 	sync    *redsync.Redsync
 	delay   func() time.Duration // nil is that of c.Retry
 }

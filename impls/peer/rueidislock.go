@@ -69,13 +69,9 @@ func rueidislockVariant(algo string, tuned bool) lock.Variant {
 			for _, conn := range checks {
 				_ = conn.Close() // they have served their purpose
 			}
-			u, err := redis.ParseURL(d.Nodes[0])
+			o, err := options(d.Nodes[0])
 			if err != nil {
 				return nil, err
-			}
-			o, err := rueidis.ParseURL(u.String())
-			if err != nil {
-				return nil, errors.New("peer: rueidis does not understand the address") // its text may quote the URL
 			}
 			o.Dialer.Timeout, o.ConnWriteTimeout = c.Timeout, c.Timeout
 			conns := new(dials)
@@ -96,6 +92,25 @@ func rueidislockVariant(algo string, tuned bool) lock.Variant {
 			return &rueidislocker{c: c, locks: l, conns: conns}, nil
 		},
 	}
+}
+
+// options are those of a client of what is at ep.
+func options(ep lock.Endpoint) (rueidis.ClientOption, error) {
+	a, err := redis.ParseAddress(ep)
+	if err != nil {
+		return rueidis.ClientOption{}, err
+	}
+	o, err := rueidis.ParseURL(a.Hosts[0].String())
+	if err != nil {
+		return rueidis.ClientOption{}, errors.New("peer: rueidis does not understand the address") // its text may quote the URL
+	}
+	if a.Topology != lock.Single {
+		o.InitAddress, o.Sentinel.MasterSet = a.Places(), a.Master
+		if o.TLSConfig != nil {
+			o.TLSConfig.ServerName = "" // which of the nodes it is, the dialer knows
+		}
+	}
+	return o, nil
 }
 
 // counting counts the commands of a client; rueidislock sends all by Do.
@@ -202,8 +217,9 @@ func (r *rueidislocker) TryAcquire(ctx context.Context, key string) (lock.Lease,
 
 func (r *rueidislocker) Close() error {
 	if r.closed.CompareAndSwap(false, true) {
-		r.locks.Close()
+		// In this order it frees nothing that is held, as of a cluster it else might.
 		r.conns.close()
+		r.locks.Close()
 	}
 	return nil
 }

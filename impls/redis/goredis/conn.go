@@ -16,13 +16,8 @@ import (
 )
 
 type conn struct {
-	client interface {
-		Process(ctx context.Context, cmd goredis.Cmder) error
-		Pipeline() goredis.Pipeliner
-		Subscribe(ctx context.Context, channels ...string) *goredis.PubSub
-		Close() error
-	}
-	c lock.Config
+	client goredis.UniversalClient
+	c      lock.Config
 }
 
 // Dial makes a pool of at most c.Conns connections. It connects with the first
@@ -45,27 +40,20 @@ func Dial(_ context.Context, ep lock.Endpoint, c lock.Config) (redis.Conn, error
 	return &conn{client: goredis.NewClient(o), c: c}, nil
 }
 
-// Client makes the client that Dial wraps, for the locks that other people have
-// written on this library: compared with ours they shall have the same pool, the
-// same time-outs and the same protocol. It does not count commands. It refuses
-// the addresses of clusters and sentinels. Its errors never hold the password of ep.
-func Client(ep lock.Endpoint, c lock.Config) (*goredis.Client, error) {
-	if t := ep.Topology(); t != lock.Single {
-		return nil, fmt.Errorf("redis: this lock runs on single servers only: name one as redis://HOST:PORT")
+// Library is the client that c, which Dial has made, sends its commands by, for
+// the locks that other people have written on this library: compared with ours they
+// shall have the same pool, the same time-outs and the same protocol. It does not
+// count commands, and is closed by the Close of c. It is nil for any other Conn.
+func Library(c redis.Conn) goredis.UniversalClient {
+	if made, ok := c.(interface {
+		library() goredis.UniversalClient
+	}); ok {
+		return made.library()
 	}
-	a, err := redis.ParseAddress(ep)
-	if err != nil {
-		return nil, err
-	}
-	o, err := options(a.Hosts[0], c)
-	if err != nil {
-		return nil, err
-	}
-	return goredis.NewClient(o), nil
+	return nil
 }
 
-// Wrap makes a Conn of a client, which the Conn then owns.
-func Wrap(client *goredis.Client, c lock.Config) redis.Conn { return &conn{client: client, c: c} }
+func (c *conn) library() goredis.UniversalClient { return c.client }
 
 // options are those of a client of the server at u.
 func options(u *url.URL, c lock.Config) (*goredis.Options, error) {
