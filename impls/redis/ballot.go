@@ -188,10 +188,15 @@ func (b *ballot) ask(ctx context.Context, i int) {
 // already: that it was granted by another owner's script, and perhaps given back.
 func (b *ballot) vote(ctx context.Context, i int, v vote, err error) {
 	b.mu.Lock()
-	late := b.open(i) && b.record(i, v, err)
+	open := b.open(i)
+	late := open && b.record(i, v, err)
+	again := !open && b.unwanted && (v == yes || v == unsure)
 	b.mu.Unlock()
 	if late {
 		b.finish(ctx, i)
+	}
+	if again {
+		b.recall(ctx, i) // nobody waits for b any more
 	}
 	b.retire()
 }

@@ -210,7 +210,7 @@ func (t *turns) message(i int, payload string, since time.Time) {
 			b.told(ctx, i, since, follows)
 			return
 		}
-		t.tending.Go(func() { _, _ = Eval(ctx, t.list[i].conn, t.free, []string{key, lineKey(key)}, token) })
+		t.tending.Go(func() { t.decline(ctx, i, key, token) })
 	case kind == "next" && b != nil:
 		b.precede(rest)
 	case kind == "free" && b != nil:
@@ -218,6 +218,11 @@ func (t *turns) message(i int, payload string, since time.Time) {
 	case kind == "free": // it has left, but its command to stand in the line came later
 		t.tending.Go(func() { t.remove(ctx, i, rest, token) })
 	}
+}
+
+// decline gives back what node i may have granted to token, which wants it no more.
+func (t *turns) decline(ctx context.Context, i int, key, token string) {
+	_, _ = Eval(ctx, t.list[i].conn, t.free, []string{key, lineKey(key)}, token) // else its ttl ends it
 }
 
 // remove takes token out of key's line on node i. It reports whether it was there.
@@ -280,7 +285,11 @@ func (t *turns) leaveLine(b *ballot) bool {
 func (b *ballot) told(ctx context.Context, i int, since time.Time, follows string) {
 	b.mu.Lock()
 	if !b.open(i) {
+		again := b.unwanted
 		b.mu.Unlock() // an answer has told so before, and the key may have gone on since
+		if again {
+			b.turns.tending.Go(func() { b.recall(ctx, i) })
+		}
 		return
 	}
 	if b.stood.After(since) {
@@ -309,6 +318,17 @@ func (b *ballot) told(ctx context.Context, i int, since time.Time, follows strin
 	}
 	if enough {
 		b.ring()
+	}
+}
+
+// recall gives the key back on node i once more, which was granted to b, and may
+// have been so again: a holder who has heard of b before it gave up hands the key
+// to it even then. What b held must have been given back before, or handed on.
+func (b *ballot) recall(ctx context.Context, i int) {
+	late := time.NewTimer(b.c.Timeout)
+	defer late.Stop()
+	if b.await(nil, late.C, func() bool { return b.votes[i] != yes && b.votes[i] != doubted }) {
+		b.turns.decline(ctx, i, b.key, b.owner)
 	}
 }
 

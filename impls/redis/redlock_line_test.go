@@ -360,6 +360,84 @@ func TestRedlockCutWaits(t *testing.T) {
 	})
 }
 
+// What is granted to an attempt that has given it back, on the same node, is given
+// back again: a holder may have heard of it before it gave up, and its own question
+// may be the later one.
+func TestRedlockGrantedAgain(t *testing.T) {
+	const early, slow = 3, 4 // the nodes that grant the key; the others have granted it to somebody else
+	for _, again := range []int{early, slow} {
+		t.Run(map[int]string{early: "by another", slow: "by itself"}[again], func(t *testing.T) {
+			eachCluster(t, func(t *testing.T, c *cluster) {
+				holder := c.open(t, false, lock.Config{TTL: time.Hour})
+				l := c.open(t, true, lock.Config{TTL: time.Hour, NodeTimeout: time.Hour, Timeout: time.Hour})
+				// Who has waited is told of its turn from then on.
+				lease := mustTry(t, holder, "k")
+				ctx, cancel := context.WithCancel(t.Context())
+				waiting := c.waits(ctx, t, l, 0)
+				cancel()
+				wait(t, "the end of a wait", waiting)
+				if err := lease.Release(t.Context()); err != nil {
+					t.Fatal(err)
+				}
+				c.becomes(t, "k", 0)
+
+				do := func(i int, args ...any) {
+					t.Helper()
+					if _, err := c.raw[i].Do(t.Context(), args...); err != nil {
+						t.Fatal(err)
+					}
+				}
+				for i := range early {
+					do(i, "SET", "k", "somebody")
+				}
+				asked, back, free := make(chan string, 1), make(chan struct{}, 1), make(chan struct{})
+				answer := sync.OnceFunc(func() { close(free) })
+				t.Cleanup(answer)
+				c.tamper(early, func(args []any) error {
+					if !isSet(args) {
+						select {
+						case back <- struct{}{}:
+						default: // a script that is not known is sent again
+						}
+					}
+					return nil
+				})
+				c.tamper(slow, func(args []any) error {
+					if isSet(args) {
+						asked <- args[2].(string)
+						<-free
+					}
+					return nil
+				})
+				tried := make(chan error, 1)
+				go func() {
+					_, err := l.(lock.Tryer).TryAcquire(t.Context(), "k")
+					tried <- err
+				}()
+				token := wait(t, "the question to the slow node", asked)
+				grant := func() {
+					process, _, _ := strings.Cut(token, ":")
+					do(again, "SET", "k", token)
+					do(again, "PUBLISH", "lockbench:turn:"+process, "granted "+token+"  k")
+					c.becomes(t, "k", early)
+				}
+				wait(t, "the giving back of what was granted", back)
+				c.becomes(t, "k", early)
+				c.tamper(early, nil)
+				grant()
+				answer()
+				if err := wait(t, "the end of an attempt", tried); !errors.Is(err, lock.ErrHeld) {
+					t.Errorf("most nodes are held by somebody else: %v", err)
+				}
+				if err := l.Close(); err != nil {
+					t.Fatal(err)
+				}
+				c.becomes(t, "k", early)
+			})
+		})
+	}
+}
+
 // Where the attempts are counted nobody stands in line.
 func TestRedlockLimit(t *testing.T) {
 	eachCluster(t, func(t *testing.T, c *cluster) {
