@@ -4,6 +4,9 @@ import (
 	"context"
 	"crypto/rand"
 	"errors"
+	"os"
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -37,7 +40,7 @@ func tracked(t *testing.T, f func(t *testing.T, v lock.Variant, d lock.Deploymen
 		}
 		t.Run(v.Algo, func(t *testing.T) {
 			s, err := server.Start(t.Context(), v.Needs, o)
-			if errors.Is(err, server.ErrMissing) {
+			if errors.Is(err, server.ErrMissing) && !slices.Contains(strings.Fields(os.Getenv("LOCKBENCH_REQUIRE")), "redis") {
 				t.Skipf("NOT RUN: there is no %s", v.Needs)
 			}
 			if err != nil {
