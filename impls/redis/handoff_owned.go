@@ -5,6 +5,7 @@ import (
 	_ "embed" // the scripts
 	"errors"
 	"net/url"
+	"strconv"
 	"strings"
 	"time"
 
@@ -90,7 +91,9 @@ func (h *queued) freeing(value string) *Script {
 // giveBack ends a grant that nobody waits for. If this fails as well, the grant
 // ends with its TTL.
 func (h *queued) giveBack(ctx context.Context, key, value string) {
-	_, _ = h.eval(ctx, "return", h.freeing(value), h.keysOf(key), value)
+	token, _, _ := strings.Cut(value, ":")
+	last, _ := strconv.ParseUint(token, 10, 64) // deliver has seen that it is one
+	_, _ = h.eval(ctx, "return", h.freeing(value), h.keysOf(key), value, nextToken(last))
 }
 
 // joinHolder lets the waiters for key that act for its holder have it as well.

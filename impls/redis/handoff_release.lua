@@ -16,5 +16,5 @@ if held ~= ARGV[1] then
   redis.call('lpush', KEYS[2], id)
   return 0
 end
-pass(token) -- nobody listens for id
+pass(tonumber(token)) -- nobody listens for id
 return 1
