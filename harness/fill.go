@@ -122,6 +122,9 @@ func (s *session) fill(run *results.Run) error {
 		if f.jainW > 0 {
 			m[results.JainW] = f.jainW
 		}
+		if p99, ok := s.rec.acquireByOwner(); ok && l.Shared == 0 {
+			m[results.AcquireByOwner] = float64(p99)
+		}
 	} else {
 		series.OwnerGrants = nil
 	}

@@ -180,6 +180,19 @@ func (rec *recording) longestWrite() (ns int64) {
 	return ns
 }
 
+// acquireByOwner is results.AcquireByOwner, if there is one: owners that share a
+// recorder cannot be told apart.
+func (rec *recording) acquireByOwner() (ns int64, ok bool) {
+	if len(rec.shards[0].owners) > 1 {
+		return 0, false
+	}
+	each := make([]*results.Histogram, len(rec.shards))
+	for i := range rec.shards {
+		each[i] = rec.shards[i].acquire
+	}
+	return results.QuantileByOwner(each, 99)
+}
+
 // ended says how an acquire without a grant came to its end.
 type ended int
 

@@ -149,3 +149,26 @@ func TestWitnessCountsEveryOverlap(t *testing.T) {
 		t.Errorf("%d described, want %d", len(w.seen), maxSeen)
 	}
 }
+
+func TestAcquireByOwner(t *testing.T) {
+	for _, c := range []struct {
+		owners, idle int // idle: the last of them
+		told         bool
+	}{{1, 0, true}, {4, 0, true}, {64, 0, true}, {4, 1, false}, {65, 0, false}} {
+		rec := newRecording(results.Load{Owners: c.owners, For: time.Minute}.Filled(), int64(time.Minute), 100, 1)
+		rec.window.start.Store(1)
+		for i := range c.owners - c.idle {
+			waits := []int64{int64(30 * time.Second)}
+			if i == 0 && c.owners > 1 { // has nearly all grants
+				waits = make([]int64, 10_000)
+			}
+			for _, w := range waits {
+				rec.granted(op{owner: i, called: 2, granted: 2 + w, freed: 2 + w, done: 2 + w})
+			}
+		}
+		got, ok := rec.acquireByOwner()
+		if ok != c.told || ok && got != int64(30*time.Second) {
+			t.Errorf("%d owners, %d of them without a grant: %v, %v", c.owners, c.idle, time.Duration(got), ok)
+		}
+	}
+}

@@ -48,6 +48,13 @@ const (
 	Starved      = "starved"            // owners without a grant in the window
 	HandoffEarly = "handoff-early"      // share of the hand-offs in which the next owner had the key before Release returned
 	LongestRun   = "longest-run"        // most consecutive grants to one owner while others waited
+	// AcquireByOwner is the 99th percentile of the acquire of an owner picked by
+	// chance, in ns, whose waits weigh together as much as those of any other (see
+	// QuantileByOwner). In acquire-p99-ns each grant weighs the same, so under a lock
+	// that gives nearly all to one owner it tells what that one waits. Closed loop of
+	// a given time without readers only, up to 64 owners; absent if one of them has no
+	// wait that began in the window and was granted.
+	AcquireByOwner = "acquire-by-owner-p99-ns"
 
 	Violations  = "violations"   // overlapping holds seen by the witness
 	StaleTokens = "stale-tokens" // writes that the fenced resource refused
