@@ -46,7 +46,7 @@ var cohortYield string
 // A grant to the process owns the rest of its block of 1024 tokens. Whoever is
 // granted the lease next gets a larger one: the release names the last token
 // that was used, and a lease that ends otherwise is followed by a new block. At
-// the end of a block the server is asked as after K passes.
+// the end of a block the server is asked for another one, and the turn goes on.
 //
 // What it promises when something dies, beyond redis-handoff:
 //

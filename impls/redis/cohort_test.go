@@ -186,6 +186,41 @@ func TestCohortTokensCrossBlocks(t *testing.T) {
 	})
 }
 
+// The end of a block of tokens does not end a turn: those that wait in the process
+// would wait for another turn of all others, beyond the promise about bypass.
+func TestCohortTurnOutlastsBlock(t *testing.T) {
+	eachServer(t, func(t *testing.T, s *server) {
+		const k, left = 8, 3
+		s.do(t, "SET", "{k}:fence", 1024-left) // a block is drawn from where the counter stands
+		ours := s.openCohort(t, k, lock.Config{})
+		held := mustTry(t, ours, "k")
+		theirs := enqueue(t.Context(), t, s, s.open(t, "redis-handoff", nil), 1)
+		var waits []<-chan result
+		for i := range k + 1 {
+			waits = append(waits, behind(t.Context(), t, ours, i+1))
+		}
+		last := tokenOf(held)
+		for i, w := range waits[:k] {
+			release(t, held)
+			held = granted(t, fmt.Sprintf("owner %d", i), w)
+			if tokenOf(held) <= last {
+				t.Errorf("owner %d has token %d after %d", i, tokenOf(held), last)
+			}
+			last = tokenOf(held)
+		}
+		if last <= 1024 {
+			t.Errorf("token %d is of the first block: the test asks nothing", last)
+		}
+		release(t, held) // the turn ends by passes, of which the drawing of a block was one
+		lease := granted(t, "the other process", theirs)
+		if tokenOf(lease) <= last {
+			t.Errorf("the other process has token %d after %d", tokenOf(lease), last)
+		}
+		release(t, lease)
+		release(t, granted(t, "the last", waits[k]))
+	})
+}
+
 // A lease that the server has lost is passed to nobody: those that wait get one
 // of their own, even while the holder does not release.
 func TestCohortLost(t *testing.T) {

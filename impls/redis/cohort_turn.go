@@ -129,7 +129,8 @@ func (l *passed) Release(ctx context.Context) error {
 	}
 	l.state = parted
 	most := g.line.c.Cohort
-	if t.passes < most.Passes && now.Sub(t.since) < most.Time && t.token%blockOfTokens != 0 {
+	stay := t.passes < most.Passes && now.Sub(t.since) < most.Time
+	if stay && t.token%blockOfTokens != 0 {
 		t.passes++
 		g.serve(t.token + 1)
 		g.unlock()
@@ -137,7 +138,7 @@ func (l *passed) Release(ctx context.Context) error {
 	}
 	t.yielding = true
 	g.unlock()
-	return l.ask(ctx)
+	return l.ask(ctx, stay)
 }
 
 // surrender gives the lease back to the server. It unlocks cohorts.mu. Those
@@ -150,11 +151,15 @@ func (l *passed) surrender(ctx context.Context, last uint64) error {
 	return l.tenure.lease.give(ctx, last)
 }
 
-// ask offers the lease to the other processes.
-func (l *passed) ask(ctx context.Context) error {
+// ask offers the lease to the other processes or, if the turn is to go on, only
+// draws the next token.
+func (l *passed) ask(ctx context.Context, stay bool) error {
 	g, t := l.from, l.tenure
 	h := g.line
-	w := h.expect(g.key, "", nil)
+	w := new(waiter)
+	if !stay {
+		w = h.expect(g.key, "", nil)
+	}
 	sent := time.Now()
 	var reply any
 	err := h.inboxes.ready(ctx, g.key)
@@ -172,7 +177,11 @@ func (l *passed) ask(ctx context.Context) error {
 		if g.members.Len() == 0 || g.closing || !t.alive(time.Now()) {
 			return l.surrender(ctx, uint64(answer))
 		}
-		t.passes, t.since = 1, sent
+		if stay {
+			t.passes++
+		} else {
+			t.passes, t.since = 1, sent
+		}
 		g.serve(uint64(answer))
 		g.unlock()
 		return nil
