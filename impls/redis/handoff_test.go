@@ -206,6 +206,31 @@ func TestHandoffDeparture(t *testing.T) {
 	})
 }
 
+// A grant to one that does not wait, such as one whose command ran after it had
+// given up, goes back and on to the next, under a token that grows once more.
+func TestHandoffGrantToNobody(t *testing.T) {
+	eachServer(t, func(t *testing.T, s *server) {
+		held := mustTry(t, s.open(t, "redis-handoff", nil), "k")
+		token := held.(lock.Fenced).Token()
+		behind := enqueue(t.Context(), t, s, s.open(t, "redis-handoff", nil), 1)
+		id, _ := s.do(t, "LINDEX", queued, 0).(string)
+		nobody := strings.Replace(id, ":", ":9", 1) // of the same process
+		if nobody == id {
+			t.Fatalf("an id of another form: %q", id)
+		}
+		s.do(t, "LPUSH", queued, nobody)
+		release(t, held)
+		r := wait(t, "the one behind", behind)
+		if r.err != nil {
+			t.Fatal(r.err)
+		}
+		if got := r.lease.(lock.Fenced).Token(); got != token+2 {
+			t.Errorf("token %d, want %d: nobody had %d", got, token+2, token+1)
+		}
+		release(t, r.lease)
+	})
+}
+
 // mute lets nothing through that is published while on is set.
 type mute struct {
 	redis.Conn
