@@ -30,7 +30,9 @@ measured in the same block, and a bound that its median over the blocks keeps:
     least: 1.0
 
 at is the name of a trial (see run -print) without its algorithm and client. Of
-several variants in over the best one counts. The exit status is 1 if a claim
+several variants in over the best one counts. least and most bound the median, or
+with "every: true" the value of each block, for what a lock promises; low bounds
+the lower end of the interval of the median from below. The exit status is 1 if a claim
 was missed or could not be judged.`,
 		setup: func(fs *flag.FlagSet) func(context.Context, stdio) error {
 			var in []string
@@ -84,6 +86,7 @@ func readClaims(name string, text []byte) ([]results.Claim, error) {
 		Over  pick     `yaml:"over"`
 		Least *float64 `yaml:"least"`
 		Most  *float64 `yaml:"most"`
+		Every bool     `yaml:"every"`
 		Low   *float64 `yaml:"low"`
 	}
 	d := yaml.NewDecoder(bytes.NewReader(text))
@@ -93,7 +96,10 @@ func readClaims(name string, text []byte) ([]results.Claim, error) {
 	}
 	var list []results.Claim
 	for _, r := range raw {
-		c := results.Claim{Text: r.Claim, Of: results.Pick(r.Of), Over: results.Pick(r.Over), Least: r.Least, Most: r.Most, Low: r.Low}
+		c := results.Claim{
+			Text: r.Claim, Of: results.Pick(r.Of), Over: results.Pick(r.Over),
+			Least: r.Least, Most: r.Most, Every: r.Every, Low: r.Low,
+		}
 		if err := c.Check(); err != nil {
 			return nil, misuse("%s: %w", name, err)
 		}

@@ -75,6 +75,9 @@ func asked(c results.Claim) string {
 	if c.Most != nil {
 		parts = append(parts, "≤ "+u(*c.Most))
 	}
+	if c.Every {
+		parts[len(parts)-1] += " in every block"
+	}
 	if c.Low != nil {
 		parts = append(parts, "interval above "+u(*c.Low))
 	}
@@ -95,11 +98,21 @@ func finding(v results.Verdict) string {
 		return "not measured: " + v.Missing
 	}
 	u := unitOf(v.Claim)
-	text := fmt.Sprintf("%s [%s … %s], asked %s; %s", u(v.Point.Median), u(v.Point.Low), u(v.Point.High), asked(v.Claim), compared(v))
+	low, high := spread(v)
+	text := fmt.Sprintf("%s [%s … %s], asked %s; %s", u(v.Point.Median), u(low), u(high), asked(v.Claim), compared(v))
 	if v.Doubt != "" {
 		text += "; to be doubted: " + v.Doubt
 	}
 	return text + ratesAlone(v)
+}
+
+// spread is the interval that is told beside the median of v: that of the median,
+// or the range where every block is asked for.
+func spread(v results.Verdict) (low, high float64) {
+	if v.Claim.Every {
+		return v.Point.Min, v.Point.Max
+	}
+	return v.Point.Low, v.Point.High
 }
 
 // ratesAlone tells which blocks v counts although their waits say nothing.
@@ -187,15 +200,16 @@ func claims(runs []results.Run, verdicts []results.Verdict) (*page, string) {
 
 // margin is the value of v by its bound, turned so that more is better.
 func margin(v results.Verdict) (point, bool) {
-	c, p := v.Claim, v.Point
-	if v.Missing != "" || !(p.Low > 0) || math.IsInf(p.High, 1) {
+	c, median := v.Claim, v.Point.Median
+	low, high := spread(v)
+	if v.Missing != "" || !(low > 0) || math.IsInf(high, 1) {
 		return point{}, false
 	}
 	switch {
 	case c.Least != nil && *c.Least > 0:
-		return point{x: p.Median / *c.Least, xlo: p.Low / *c.Least, xhi: p.High / *c.Least}, true
+		return point{x: median / *c.Least, xlo: low / *c.Least, xhi: high / *c.Least}, true
 	case c.Most != nil && *c.Most > 0:
-		return point{x: *c.Most / p.Median, xlo: *c.Most / p.High, xhi: *c.Most / p.Low}, true
+		return point{x: *c.Most / median, xlo: *c.Most / high, xhi: *c.Most / low}, true
 	}
 	return point{}, false
 }
@@ -251,15 +265,19 @@ func intervals(verdicts []results.Verdict) string {
 			}
 		}
 	}
-	if least.N == most.N {
-		return least.Interval()
+	text := least.Interval()
+	if least.N != most.N {
+		text += " up to " + most.Interval()
 	}
-	return least.Interval() + " up to " + most.Interval()
+	if slices.ContainsFunc(verdicts, func(v results.Verdict) bool { return v.Claim.Every }) {
+		text += "; the range where every block is asked for"
+	}
+	return text
 }
 
 func claimsTable(w io.Writer, runs []results.Run, verdicts []results.Verdict, f Figure) error {
 	var b strings.Builder
-	b.WriteString("# Claims\n\nMedians over interleaved blocks, with an interval: the range below 6 blocks, else one that holds the median with 95 % confidence.\n\n")
+	b.WriteString("# Claims\n\nMedians over interleaved blocks, with an interval: the range below 6 blocks and where every block is asked for, else one that holds the median with 95 % confidence.\n\n")
 	for _, r := range claimsCaption(runs, verdicts, nil)[2:] {
 		fmt.Fprintf(&b, "- %s\n", r.text)
 	}
@@ -268,7 +286,8 @@ func claimsTable(w io.Writer, runs []results.Run, verdicts []results.Verdict, f 
 		u := unitOf(v.Claim)
 		measured, interval, what := "–", "–", "not measured: "+v.Missing
 		if v.Missing == "" {
-			measured, interval, what = u(v.Point.Median), u(v.Point.Low)+" … "+u(v.Point.High), compared(v)
+			low, high := spread(v)
+			measured, interval, what = u(v.Point.Median), u(low)+" … "+u(high), compared(v)
 		}
 		if v.Doubt != "" {
 			what += " – **to be doubted**: " + v.Doubt

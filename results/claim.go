@@ -20,6 +20,9 @@ type Claim struct {
 	Over Pick
 	// Least and Most bound the median from below and above; nil does not.
 	Least, Most *float64
+	// Every has Least and Most bound the value of each block instead: for a
+	// promise, which a single exception breaks.
+	Every bool
 	// Low bounds the lower end of the interval of the median from below; nil does not.
 	Low *float64
 }
@@ -146,8 +149,8 @@ type reading struct {
 }
 
 // Judge says whether runs bear c out. A ratio is taken within each block, whose
-// runs were interleaved, and its median over the blocks is judged. Blocks with a
-// run that is not valid count only if there is no other, and Doubt then says so;
+// runs were interleaved, and its median over the blocks is judged, or each of them
+// if c says Every. Blocks with a run that is not valid count only if there is no other, and Doubt then says so;
 // for what is counted in the window, a run is valid if its rates are.
 func (c Claim) Judge(runs []Run) Verdict {
 	v := Verdict{Claim: c}
@@ -239,8 +242,12 @@ func (v *Verdict) weigh(values []reading) {
 	}
 	v.Point = PointOf(counted)
 	c := v.Claim
+	least, most := v.Point.Median, v.Point.Median
+	if c.Every {
+		least, most = v.Point.Min, v.Point.Max
+	}
 	v.Held = v.Doubt == "" &&
-		(c.Least == nil || v.Point.Median >= *c.Least) &&
-		(c.Most == nil || v.Point.Median <= *c.Most) &&
+		(c.Least == nil || least >= *c.Least) &&
+		(c.Most == nil || most <= *c.Most) &&
 		(c.Low == nil || v.Point.Low >= *c.Low)
 }

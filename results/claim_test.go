@@ -46,6 +46,24 @@ func TestJudge(t *testing.T) {
 	if v := ratio(func(c *Claim) { c.Low = bound(2.01) }); v.Held {
 		t.Error("the interval from 2 begins above 2.01")
 	}
+	// A promise is broken by one block, whatever the median and its interval.
+	promise := func(name string, value float64) Verdict {
+		var runs []Run
+		for block := range 30 {
+			runs = append(runs, told("ours", block, name, 5))
+		}
+		runs[7].Metrics[name] = value
+		c := Claim{Text: "x", Of: Pick{[]string{"ours"}, at, name}, Least: bound(4), Most: bound(6), Every: true}
+		return c.Judge(runs)
+	}
+	if v := promise(Bypass+"-max", 6); !v.Held {
+		t.Errorf("30 blocks within the bounds: %+v", v)
+	}
+	for _, value := range []float64{3.9, 6.1} {
+		if v := promise(Bypass+"-max", value); v.Held || v.Point.Median != 5 || v.Point.High != 5 {
+			t.Errorf("one block of 30 has %g: %+v", value, v)
+		}
+	}
 	if v := ratio(func(c *Claim) { c.Over = Pick{} }); v.Point.Median != 18 || v.Over != "" {
 		t.Errorf("without a denominator: %+v", v)
 	}
