@@ -214,6 +214,12 @@ func margin(v results.Verdict) (point, bool) {
 	return point{}, false
 }
 
+// narrowly reports whether v was missed although its median keeps the bound.
+func narrowly(v results.Verdict) bool {
+	at, ok := margin(v)
+	return ok && !v.Held && v.Doubt == "" && at.x >= 1
+}
+
 func claimsCaption(runs []results.Run, verdicts []results.Verdict, unseen []string) []remark {
 	held, doubted := 0, 0
 	for _, v := range verdicts {
@@ -227,6 +233,9 @@ func claimsCaption(runs []results.Run, verdicts []results.Verdict, unseen []stri
 	list := []remark{
 		{text: fmt.Sprintf("%d of %s held. Points: medians of the ratios within each interleaved block; whiskers: %s.", held, plural(len(verdicts), "claim"), intervals(verdicts))},
 		{text: "What each row compares, with its load, stands in " + ClaimsFile + "."},
+	}
+	if slices.ContainsFunc(verdicts, narrowly) {
+		list[0].text += " A cross right of the line: the median keeps its bound, but its interval or one of the blocks does not."
 	}
 	if len(unseen) > 0 {
 		list = append(list, remark{text: "Not drawn, being 0 or not measured: " + strings.Join(unseen, "; ") + "."})

@@ -72,6 +72,26 @@ func TestClaims(t *testing.T) {
 	}
 }
 
+// A cross right of the line is explained, where there is one.
+func TestClaimsMissedByTheInterval(t *testing.T) {
+	runs, list := verdicts(t)
+	const words = "A cross right of the line"
+	c := list[0].Claim
+	for _, narrow := range []bool{false, true} {
+		if narrow {
+			c.Low = &list[0].Point.Max
+		}
+		v := c.Judge(runs)
+		if v.Held == narrow {
+			t.Fatalf("held is %v of %+v", v.Held, v)
+		}
+		p, _ := claims(runs, []results.Verdict{v})
+		if strings.Contains(p.caption[0].text, words) != narrow {
+			t.Errorf("missed by the interval is %v, and the caption begins with %q", narrow, p.caption[0].text)
+		}
+	}
+}
+
 // Claims about locks on several servers name them all, once.
 func TestClaimsNameServers(t *testing.T) {
 	runs, list := verdicts(t)
