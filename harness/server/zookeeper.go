@@ -211,7 +211,8 @@ func (n *keeperNode) remove(ctx context.Context, names []string) (int, error) {
 	sum := 0
 	err := n.do(ctx, func() error {
 		// What one server of an ensemble has, another may not have learned of yet.
-		if _, err := n.conn.Sync("/"); err != nil {
+		err := n.conn.Delete(n.root+"/"+lock.NoZnode, -1)
+		if err != nil && !errors.Is(err, zk.ErrNoNode) && !errors.Is(err, zk.ErrNoAuth) {
 			return err
 		}
 		for _, name := range names {

@@ -5,6 +5,13 @@ import (
 	"strings"
 )
 
+// NoZnode is a name that Znode gives to no key. To delete the node of that name,
+// which fails with "no node", changes nothing and is a write all the same: when
+// its answer has come, the server that was asked has applied all that had been
+// answered before, by whatever server of the ensemble. A sync does less: the leader
+// answers it before it has applied what it has committed and told the others of.
+const NoZnode = "%-"
+
 // Znode is the name of the node that stands for key among the children of one
 // node of ZooKeeper. Two keys never have the same name. A key of letters, digits
 // and other printable ASCII stands for itself; a slash, which would divide a path,

@@ -10,7 +10,7 @@ import (
 func TestZnode(t *testing.T) {
 	seen := map[string]string{}
 	for key, want := range map[string]string{
-		"orders": "orders", "orders/42": "orders%2F42", "": "%", "%": "%25", "%25": "%2525", ".": "%2E", "..": "%2E%2E",
+		"orders": "orders", "orders/42": "orders%2F42", "": "%", "%": "%25", "%25": "%2525", "%-": "%25-", ".": "%2E", "..": "%2E%2E",
 		"...": "...", "../a": "..%2Fa", "two words": "two words", "zookeeper": "%7Aookeeper", "Zookeeper": "Zookeeper",
 		"nul\x00": "nul%00", "é": "%C3%A9", "\xff": "%FF", "\x7f": "%7F", "lb:{a}:k": "lb:{a}:k",
 	} {
@@ -22,6 +22,9 @@ func TestZnode(t *testing.T) {
 			t.Errorf("%q and %q are both %q", key, other, got)
 		}
 		seen[got] = key
+		if got == lock.NoZnode {
+			t.Errorf("Znode(%q) is the name of none", key)
+		}
 		if strings.ContainsAny(got, "/\x00") {
 			t.Errorf("Znode(%q) is no name of a node: %q", key, got)
 		}

@@ -6,6 +6,8 @@ import (
 	"sync"
 
 	"github.com/go-zookeeper/zk"
+
+	"github.com/lockbench/lockbench/impls/lock"
 )
 
 // A queue is the node of a key, below which every owner has a node of its own with
@@ -70,13 +72,16 @@ func (q *queue) left() {
 }
 
 // find looks for the node whose name begins with prefix, "" if there is none. The
-// server that is asked must not be behind the one that may have made it.
+// server that is asked must not be behind the one that may have made it, nor
+// behind itself: see lock.NoZnode.
 func (q *queue) find(prefix string) (name string, err error) {
 	var list []string
 	err = q.s.do(func() (err error) {
-		if _, err = q.s.conn.Sync(q.path); err == nil {
-			list, _, err = q.s.conn.Children(q.path)
+		err = q.s.conn.Delete(q.path+"/"+lock.NoZnode, -1)
+		if err != nil && !errors.Is(err, zk.ErrNoNode) && !errors.Is(err, zk.ErrNoAuth) {
+			return err
 		}
+		list, _, err = q.s.conn.Children(q.path)
 		return err
 	})
 	if errors.Is(err, zk.ErrNoNode) {
