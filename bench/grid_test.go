@@ -73,7 +73,7 @@ func TestEveryVariantRunsInOneGrid(t *testing.T) {
 // negative control is caught every time.
 func TestSafetyOfTheWholeGrid(t *testing.T) {
 	if testing.Short() {
-		t.Skip("20 repeats of every variant take more than a minute")
+		t.Skip("NOT RUN: -short leaves it out: 20 repeats of every variant take more than a minute")
 	}
 	t.Parallel()
 	const repeats = 20

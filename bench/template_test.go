@@ -14,7 +14,7 @@ import (
 // Adding a variant takes one file and one line; everything else finds it.
 func TestAddingAVariantTakesOneFileAndOneLine(t *testing.T) {
 	if testing.Short() {
-		t.Skip("it builds the whole module once more")
+		t.Skip("NOT RUN: -short leaves it out: it builds the whole module once more")
 	}
 	t.Parallel()
 	tree := t.TempDir()
