@@ -314,9 +314,13 @@ func (b *ballot) drop(ctx context.Context) {
 	b.mu.Lock()
 	b.unwanted = true
 	b.unexpect()
+	home := b.turns.home(b.key)
 	var held []int
 	for i, v := range b.votes {
-		if v == yes || v == unsure || v == doubted || b.mayHold(i) {
+		// Who is first in the line must hear of a release although the node with the
+		// line has granted nothing.
+		hint := b.released && i == home && (v == no || v == absent) && !b.list[i].down.Load()
+		if v == yes || v == unsure || v == doubted || b.mayHold(i) || hint {
 			held = append(held, i)
 		}
 	}

@@ -66,9 +66,10 @@ import (
 //     the key even so, its process gives it back.
 //   - A holder that dies keeps the key for the rest of its ttl. A message that is
 //     lost, or a line that is, with its node or by a restart, costs 100 ms: who
-//     waits asks for the key that often, also where it was handed it unheard. A
-//     message that is lost after its waiter has given up leaves the key on that
-//     node for a ttl.
+//     waits asks for the key that often, also where it was handed it unheard;
+//     less often only where Retry has a longer delay, but within half a ttl, or
+//     1 s if that is more. A message that is lost after its waiter has given up
+//     leaves the key on that node for a ttl.
 //   - A lease that was handed over is counted from the last moment at which the
 //     nodes that granted it, or the way from them, were known not to be late.
 //
@@ -252,10 +253,16 @@ func (r *redlock) poll(ctx context.Context, key string, limit int, p *spot) (_ l
 		d := r.c.Retry.Next(n)
 		switch {
 		case p == nil:
+		case stands != nil && !r.turns.hears(key):
+			d = neighbour
 		case stands != nil, r.lines.here(key):
-			d = max(d, neighbour) // its release will be told
+			// Its release will be told, but not that it has no holder any more. And
+			// the line must be kept.
+			d = min(max(d, neighbour), r.turns.lasts()/2)
 		case held && !inLine:
 			d = 0 // to the line
+		default:
+			d = min(d, neighbour) // nobody knows of it
 		}
 		b = r.idle(ctx, p, stands, d)
 		select {

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/lockbench/lockbench/impls/lock"
@@ -57,8 +58,8 @@ type turns struct {
 
 	claim, free, hand, leave, queue *Script
 
-	opening sync.Mutex // held while ears are made
-	ears    []*hearing // by node; nil where none was made yet
+	opening sync.Mutex                // held while ears are made
+	ears    []atomic.Pointer[hearing] // by node; nil where none was made yet
 	tending sync.WaitGroup
 
 	mu      sync.Mutex
@@ -79,16 +80,16 @@ func newTurns(ns *nodes, s *session, dial Dial) *turns {
 		claim: NewScript(redlockClaim),
 		free:  NewScript(redlockHint + redlockFree), hand: NewScript(redlockHint + redlockHand),
 		leave: NewScript(redlockHint + redlockLeave), queue: NewScript(redlockQueue),
-		ears: make([]*hearing, len(ns.list)), ballots: make(map[string]*ballot),
+		ears: make([]atomic.Pointer[hearing], len(ns.list)), ballots: make(map[string]*ballot),
 	}
 }
 
 // lineKey is the name of the list of those that wait for key.
 func lineKey(key string) string { return beside(key, "line") }
 
-// lineLasts is how long, at least, a line is kept that nobody looks after, or an
-// attempt that nobody ends. Each that stands in line comes back each neighbour.
-const lineLasts = 20 * neighbour
+// lasts is how long a line is kept that nobody looks after, and about as long an
+// attempt that nobody ends. Each that stands in line comes back sooner.
+func (t *turns) lasts() time.Duration { return max(t.c.TTL, 20*neighbour) }
 
 // home is the node that keeps key's line: the first that answers.
 func (t *turns) home(key string) int {
@@ -147,13 +148,13 @@ func (t *turns) listen(ctx context.Context) {
 	defer t.opening.Unlock()
 	var all sync.WaitGroup
 	for i, n := range t.list {
-		if t.ears[i] != nil || n.down.Load() {
+		if t.ears[i].Load() != nil || n.down.Load() {
 			continue
 		}
 		all.Go(func() {
 			e, err := t.hear(ctx, i)
 			if err == nil {
-				t.ears[i] = e
+				t.ears[i].Store(e)
 			} else if silent(err) {
 				t.suspect(n) // or each wait would begin with its time-out
 			}
@@ -161,6 +162,10 @@ func (t *turns) listen(ctx context.Context) {
 	}
 	all.Wait()
 }
+
+// hears reports whether the node that keeps key's line can tell this process of
+// its turn.
+func (t *turns) hears(key string) bool { return t.ears[t.home(key)].Load() != nil }
 
 // hear makes that of node i.
 func (t *turns) hear(ctx context.Context, i int) (*hearing, error) {
@@ -186,8 +191,8 @@ func (t *turns) hear(ctx context.Context, i int) (*hearing, error) {
 // deafen ends what listen has begun, and waits for what came of it. Nobody may
 // listen any more.
 func (t *turns) deafen() {
-	for _, e := range t.ears {
-		if e != nil {
+	for i := range t.ears {
+		if e := t.ears[i].Load(); e != nil {
 			e.inbox.close()
 			_ = e.conn.Close() // it is given up
 		}
@@ -368,7 +373,7 @@ func (b *ballot) retire() {
 func (b *ballot) over() bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	return !b.sent.IsZero() && time.Since(b.sent) > max(b.c.TTL, lineLasts)
+	return !b.sent.IsZero() && time.Since(b.sent) > b.turns.lasts()
 }
 
 // isChosen reports whether another owner hands the key to b.
@@ -416,8 +421,7 @@ func (b *ballot) enqueue(ctx context.Context, i int) {
 		b.places = append(b.places, i)
 	}
 	b.mu.Unlock()
-	lasts := max(b.c.TTL, lineLasts)
-	reply, err := b.turns.ask(ctx, b.list[i], b.turns.queue, []string{b.key, lineKey(b.key)}, b.owner, millis(lasts))
+	reply, err := b.turns.ask(ctx, b.list[i], b.turns.queue, []string{b.key, lineKey(b.key)}, b.owner, millis(b.turns.lasts()))
 	text, _ := reply.(string)
 	follows, taken := strings.CutPrefix(text, "+")
 	v := absent
