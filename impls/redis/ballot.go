@@ -51,7 +51,8 @@ type ballot struct {
 	next     string     // the token of who follows in the line, as far as is known
 	chosen   bool       // the holder before it is handing the key to it
 	unwanted bool       // the key is given back, or not taken
-	released bool       // it was held, and is given back to nobody
+	released bool       // it was held, or would be, and is given back to nobody
+	yielded  bool       // it was held, and is given to somebody
 	ended    bool       // some Release has returned nil
 	watchers []*watcher // those in await
 	failed   error      // of the first node that could not be asked
@@ -314,6 +315,7 @@ func (b *ballot) drop(ctx context.Context) {
 	b.mu.Lock()
 	b.unwanted = true
 	b.unexpect()
+	b.released = b.released || b.chosen
 	home := b.turns.home(b.key)
 	var held []int
 	for i, v := range b.votes {
@@ -324,6 +326,7 @@ func (b *ballot) drop(ctx context.Context) {
 			held = append(held, i)
 		}
 	}
+	b.flying += len(held) // or an answer that comes just now would retire b
 	b.mu.Unlock()
 	b.giveBack(ctx, held)
 	b.retire()
@@ -337,11 +340,9 @@ func (b *ballot) abdicate(ctx context.Context) {
 	b.drop(ctx)
 }
 
-// giveBack begins to delete the key on each of the nodes at.
+// giveBack begins to delete the key on each of the nodes at, which counts as flying
+// already.
 func (b *ballot) giveBack(ctx context.Context, at []int) {
-	b.mu.Lock()
-	b.flying += len(at)
-	b.mu.Unlock()
 	for _, i := range at {
 		if !b.spawn(func() { b.finish(ctx, i) }) {
 			b.landed()

@@ -64,7 +64,7 @@ func (b *ballot) yield(ctx context.Context) (give, fill []int) {
 	var free []int
 	home := b.turns.home(b.key)
 	b.mu.Lock()
-	b.unwanted = true
+	b.unwanted, b.yielded = true, true
 	b.unexpect()
 	for k := range b.votes {
 		i := (home + k) % len(b.votes)
@@ -78,7 +78,7 @@ func (b *ballot) yield(ctx context.Context) (give, fill []int) {
 			fill = append(fill, i)
 		}
 	}
-	b.flying += len(give) // first deletions, as it were
+	b.flying += len(give) + len(free) // a hand-over is a first deletion, as it were
 	b.mu.Unlock()
 	b.giveBack(ctx, free)
 	return give, fill
@@ -149,7 +149,7 @@ func (b *ballot) swap(ctx context.Context, i int, next *ballot) {
 	}
 	late := next.set(i, is, err) // the next owner first: it is the one that waits
 	runtime.Gosched()            // and goes before whom b wakes
-	b.handed(ctx, i, was, err, func() {
+	b.handed(ctx, i, was, err, func(bool) {
 		if late {
 			next.finish(ctx, i)
 		}
@@ -157,11 +157,15 @@ func (b *ballot) swap(ctx context.Context, i int, next *ballot) {
 }
 
 // handed records what an attempt to give the key to another owner on node i has
-// left of b there, and sees to the rest; between these it calls and.
-func (b *ballot) handed(ctx context.Context, i int, was vote, err error, and func()) {
-	still := b.set(i, was, err)
+// left of b there, and sees to the rest; between these it calls and, with whether
+// this node has made it a majority that let go.
+func (b *ballot) handed(ctx context.Context, i int, was vote, err error, and func(free bool)) {
+	b.mu.Lock()
+	still := b.record(i, was, err)
+	free := was == gone && b.count(gone) == b.need
+	b.mu.Unlock()
 	b.landed()
-	and()
+	and(free)
 	if still {
 		b.finish(ctx, i)
 	} else {

@@ -65,8 +65,9 @@ import (
 //   - A waiter whose context ends leaves the line by one script. If it is handed
 //     the key even so, its process gives it back.
 //   - A holder that dies keeps the key for the rest of its ttl. A message that is
-//     lost, or a line that is, with its node or by a restart, costs 100 ms: who
-//     waits asks for the key that often, also where it was handed it unheard;
+//     lost, or a line that is, with its node or by a restart, costs 100 ms, and so
+//     does an attempt that wins the first node only, just as it is freed, and is not
+//     repeated: who waits asks that often, also where it was handed the key unheard;
 //     less often only where Retry has a longer delay, but within half a ttl, or
 //     1 s if that is more. A message that is lost after its waiter has given up
 //     leaves the key on that node for a ttl.
@@ -227,6 +228,9 @@ func (r *redlock) poll(ctx context.Context, key string, limit int, p *spot) (_ l
 			err = fmt.Errorf("redis: wait ended: %w", lock.Ended(ctx))
 			b.abdicate(uncut)
 			return nil, r.given(append(loose, b), err)
+		}
+		if passed {
+			r.lines.wake(key) // p, which asks again at once: nobody here holds the key any more
 		}
 		if !b.shy || b != stands {
 			b.drop(uncut)

@@ -216,8 +216,14 @@ func (t *turns) message(i int, payload string, since time.Time) {
 			return
 		}
 		t.tending.Go(func() { t.decline(ctx, i, key, token) })
-	case kind == "next" && b != nil:
-		b.precede(rest)
+	case kind == "next":
+		next, key, _ := strings.Cut(rest, " ")
+		switch {
+		case b == nil: // it has given back everything, or is a lease that was extended
+			t.tending.Go(func() { t.decline(ctx, i, key, "") })
+		case b.precede(next):
+			t.tending.Go(func() { t.decline(ctx, i, key, token) })
+		}
 	case kind == "free" && b != nil:
 		b.ring()
 	case kind == "free": // it has left, but its command to stand in the line came later
@@ -226,6 +232,7 @@ func (t *turns) message(i int, payload string, since time.Time) {
 }
 
 // decline gives back what node i may have granted to token, which wants it no more.
+// If the key is free there who is first in the line is told.
 func (t *turns) decline(ctx context.Context, i int, key, token string) {
 	_, _ = Eval(ctx, t.list[i].conn, t.free, []string{key, lineKey(key)}, token) // else its ttl ends it
 }
@@ -297,6 +304,7 @@ func (b *ballot) told(ctx context.Context, i int, since time.Time, follows strin
 		}
 		return
 	}
+	b.released = b.released || b.unwanted // who comes after it does not know that it has given up
 	if b.stood.After(since) {
 		since = b.stood
 	}
@@ -391,11 +399,13 @@ func (b *ballot) ring() {
 	}
 }
 
-// precede notes the token of who comes after b.
-func (b *ballot) precede(next string) {
+// precede notes the token of who comes after b. It reports whether b gives back
+// what it was granted without that one being told.
+func (b *ballot) precede(next string) (untold bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.next = next
+	return b.unwanted && !b.yielded && !b.released
 }
 
 // successor is who comes after b, or "". It is told once.
@@ -471,10 +481,7 @@ func (b *ballot) handOn(ctx context.Context, i int, next string) {
 	case err == nil:
 		was = lost
 	}
-	b.handed(ctx, i, was, err, func() {
-		b.mu.Lock()
-		free := was == gone && b.count(gone) == b.need
-		b.mu.Unlock()
+	b.handed(ctx, i, was, err, func(free bool) {
 		if free {
 			b.lines.wake(b.key) // who waits in this process does so in the line from now on
 		}
