@@ -46,7 +46,7 @@ var redlockQueue string
 // finds the key free only when the line has come to its end.
 //
 // A holder learns who is next while it holds: from the message that grants it the
-// key, and from the first to stand in an empty line. So a hand-over takes one
+// key, and from who is first in the line, each time that one asks. So a hand-over takes one
 // message to a majority and one from it, as if the line stood in the process. That
 // each tells its predecessor is the idea of the queue lock of J. Mellor-Crummey and
 // M. Scott, ACM TOCS 9(1), 1991.
