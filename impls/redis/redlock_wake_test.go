@@ -50,13 +50,15 @@ func ends(t *testing.T, granted <-chan result) {
 	}
 }
 
-// listens lets l stand in line, so that it can be told of what concerns it.
-func (c *cluster) listens(t *testing.T, l lock.Locker) {
+// listens lets l stand in line, so that it can be told of what concerns it, and
+// returns the node with the line.
+func (c *cluster) listens(t *testing.T, l lock.Locker) (home int) {
 	t.Helper()
 	lease := mustTry(t, c.open(t, false, lock.Config{TTL: time.Hour}), "k")
 	c.becomes(t, "k", 5)
 	ctx, cancel := context.WithCancel(t.Context())
 	gone := c.waits(ctx, t, l, 0)
+	home = c.home(t)
 	cancel()
 	wait(t, "the end of a wait", gone)
 	if err := lease.Release(t.Context()); err != nil {
@@ -64,6 +66,7 @@ func (c *cluster) listens(t *testing.T, l lock.Locker) {
 	}
 	c.becomes(t, "k", 0)
 	c.becomes(t, lineOf("k"), 0)
+	return home
 }
 
 // tried waits until there have been more attempts than before.
@@ -114,19 +117,8 @@ func TestRedlockHastyWord(t *testing.T) {
 // A release is told to the line also where the node that keeps it has granted nothing.
 func TestRedlockTellsWithoutHome(t *testing.T) {
 	eachCluster(t, func(t *testing.T, c *cluster) {
-		other := c.open(t, false, lock.Config{TTL: time.Hour})
-		first := mustTry(t, other, "k")
-		c.becomes(t, "k", 5)
-		ctx, cancel := context.WithCancel(t.Context())
-		gone := c.waits(ctx, t, c.open(t, false, patient(time.Hour)), 0)
-		home := c.raw[c.home(t)]
-		cancel()
-		wait(t, "the end of a wait", gone)
-		if err := first.Release(t.Context()); err != nil {
-			t.Fatal(err)
-		}
-		c.becomes(t, "k", 0)
-
+		other := c.open(t, false, patient(time.Hour))
+		home := c.raw[c.listens(t, other)]
 		if _, err := home.Do(t.Context(), "SET", "k", "somebody"); err != nil {
 			t.Fatal(err)
 		}
@@ -196,11 +188,7 @@ func TestRedlockFindsLeaseOver(t *testing.T) {
 					holder = c.open(t, false, patient(time.Second))
 				}
 				mustTry(t, holder, "k")
-				granted := make(chan result, 1)
-				go func() {
-					lease, err := l.Acquire(t.Context(), "k")
-					granted <- result{lease, err}
-				}()
+				granted := asks(t.Context(), l)
 				ends(t, granted)
 			})
 		})
@@ -336,12 +324,8 @@ func TestRedlockPassedTooLittle(t *testing.T) {
 			}
 			lease := mustTry(t, l, "k")
 			c.becomes(t, "k", 5)
-			granted := make(chan result, 1)
 			_, before, _ := count.Read()
-			go func() {
-				lease, err := l.Acquire(t.Context(), "k")
-				granted <- result{lease, err}
-			}()
+			granted := asks(t.Context(), l)
 			tried(t, &count, before)
 			time.Sleep(10 * time.Millisecond) // most likely it waits again then
 			released := make(chan error, 1)
@@ -370,18 +354,7 @@ func TestRedlockPassedTooLittle(t *testing.T) {
 // on the node that keeps the line, is not kept out by it.
 func TestRedlockOwnLeftover(t *testing.T) {
 	eachCluster(t, func(t *testing.T, c *cluster) {
-		first := mustTry(t, c.open(t, false, lock.Config{TTL: time.Hour}), "k")
-		c.becomes(t, "k", 5)
-		ctx, cancel := context.WithCancel(t.Context())
-		gone := c.waits(ctx, t, c.open(t, false, patient(time.Hour)), 0)
-		home := c.home(t)
-		cancel()
-		wait(t, "the end of a wait", gone)
-		if err := first.Release(t.Context()); err != nil {
-			t.Fatal(err)
-		}
-		c.becomes(t, "k", 0)
-
+		home := c.listens(t, c.open(t, false, patient(time.Hour)))
 		others := func(args ...any) {
 			for i, conn := range c.raw {
 				if i == home {
@@ -407,19 +380,9 @@ func TestRedlockOwnLeftover(t *testing.T) {
 		})
 		l := c.open(t, true, patient(time.Hour))
 		t.Cleanup(func() { over.Store(true) }) // before l is closed, which waits for it
-		granted := make(chan result, 1)
-		go func() {
-			lease, err := l.Acquire(t.Context(), "k")
-			granted <- result{lease, err}
-		}()
-		r := wait(t, "grant", granted)
+		granted := asks(t.Context(), l)
+		ends(t, granted)
 		over.Store(true)
-		if r.err != nil {
-			t.Fatal(r.err)
-		}
-		if err := r.lease.Release(t.Context()); err != nil {
-			t.Error(err)
-		}
 		c.becomes(t, "k", 0)
 		c.becomes(t, lineOf("k"), 0)
 	})
