@@ -198,6 +198,23 @@ func TestRunBoundedByOps(t *testing.T) {
 	}
 }
 
+// However the window meets the operations of its owners as it begins.
+func TestRunBoundedByOpsIsExact(t *testing.T) {
+	r := &harness.Rig{}
+	for range 100 {
+		run, err := r.Run(t.Context(), harness.Trial{
+			Variant: variant(t, "local-mutex", ""),
+			Load:    results.Load{Owners: 8, Ops: 200, Warmup: time.Microsecond},
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if n := run.Exact["acquire"].Count; n != 200 {
+			t.Fatalf("%d operations, want exactly 200", n)
+		}
+	}
+}
+
 func TestWaitBoundsAnAcquire(t *testing.T) {
 	r := &harness.Rig{}
 	l := load(8, ms(20))

@@ -269,10 +269,16 @@ func (s *session) loop(ctx, releases context.Context, owner int) {
 		if l.Hold.Kind != "fixed" {
 			hold = l.Hold.Draw(holds)
 		}
-		if l.Ops > 0 && s.rec.window.start.Load() != 0 && s.left.Add(-1) < 0 {
+		counted := l.Ops > 0 && s.rec.window.start.Load() != 0
+		if counted && s.left.Add(-1) < 0 {
 			return
 		}
-		if !s.operate(ctx, releases, locker, &o, hold) {
+		granted := s.operate(ctx, releases, locker, &o, hold)
+		// The window may have begun between that look at it and the call.
+		if l.Ops > 0 && !counted && s.rec.window.holds(o.due) && s.left.Add(-1) < 0 {
+			return
+		}
+		if !granted {
 			continue
 		}
 		o.cycle, began = o.done-began, o.done

@@ -5,7 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
-	"sync/atomic"
+	"sync"
 	"testing"
 	"time"
 
@@ -153,11 +153,25 @@ func TestFairDropsTheDead(t *testing.T) {
 // away lets no command leave while on is set.
 type away struct {
 	redis.Conn
-	on *atomic.Bool
+	*absence
+}
+
+// An absence begins when the commands that have left are answered.
+type absence struct {
+	mu sync.RWMutex
+	on bool
+}
+
+func (a *absence) set(on bool) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.on = on
 }
 
 func (a away) Do(ctx context.Context, args ...any) (any, error) {
-	if a.on.Load() {
+	a.mu.RLock()
+	defer a.mu.RUnlock()
+	if a.on {
 		return nil, fmt.Errorf("%w: nobody listens", redis.ErrUnsent)
 	}
 	return a.Conn.Do(ctx, args...)
@@ -167,7 +181,7 @@ func (a away) Do(ctx context.Context, args ...any) (any, error) {
 // proves that it has nothing: those behind it have to wait until its time is up.
 func TestFairCannotLeave(t *testing.T) {
 	eachReal(t, func(t *testing.T, s *server) {
-		var gone atomic.Bool
+		var gone absence
 		v := find(t, redis.Variants(s.name, func(ctx context.Context, ep lock.Endpoint, c lock.Config) (redis.Conn, error) {
 			conn, err := s.dial(ctx, ep, c)
 			return away{conn, &gone}, err
@@ -175,12 +189,12 @@ func TestFairCannotLeave(t *testing.T) {
 		held := mustTry(t, s.open(t, "redis-fair", nil), "k")
 		done := waitFor(t.Context(), openVariant(t, v, s.at, lock.Config{TTL: 3 * time.Second}))
 		until(t, "a place in the queue", func() bool { return len(s.queueOf(t)) == 1 })
-		gone.Store(true)
+		gone.set(true)
 		release(t, held)
 		r := wait(t, "the waiter whose server is away", done)
 		if !errors.Is(r.err, lock.ErrUncertain) || !errors.Is(r.err, redis.ErrUnsent) {
 			t.Errorf("Acquire: %v, want it to be uncertain", r.err)
 		}
-		gone.Store(false)
+		gone.set(false)
 	})
 }
