@@ -24,12 +24,13 @@ func (r *Rig) environment(ctx context.Context, t Trial, d lock.Deployment) resul
 		CPU: cpuModel(), Cores: runtime.NumCPU(), CgroupCPUs: cgroupCPUs(),
 		Governor:    firstLine("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor"),
 		ClockSource: firstLine("/sys/devices/system/clocksource/clocksource0/current_clocksource"),
-		Go:          runtime.Version(), GOMAXPROCS: runtime.GOMAXPROCS(0),
-		Commit: r.Commit, Seed: t.Seed,
+		Go:          runtime.Version(),
+		Commit:      r.Commit, Seed: t.Seed,
 		TimerOvershoot:  int64(timerOvershoot()),
 		ClockResolution: int64(clockResolution()),
 		Wakeup:          int64(wakeup()),
 	}
+	r.cpusOf(t.Variant, &env)
 	if r.Server != nil && t.Variant.Needs.Kind != "" {
 		if rtt, err := r.roundTrips(ctx, t, d); err == nil && len(rtt) > 0 {
 			slices.Sort(rtt)

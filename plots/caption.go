@@ -149,6 +149,12 @@ func load(groups []*results.Group) string {
 	if way := roundTrips(groups); way != "" {
 		parts = append(parts, way)
 	}
+	switch l.Pin {
+	case "together":
+		parts = append(parts, "all on one CPU")
+	case "apart":
+		parts = append(parts, "servers and clients on CPUs of their own")
+	}
 	parts = append(parts, ranged(groups, "client", func(g *results.Group) int { return g.Load.Clients }))
 	switch {
 	case l.Ops > 0:

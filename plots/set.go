@@ -90,6 +90,8 @@ func dimensions() []dimension {
 		{server: true, axis: alongRTT,
 			of:   func(g *results.Group) string { return fmt.Sprintf("%012d", g.Load.RTT) }, // in the order of length
 			slug: func(g *results.Group) string { return "rtt-" + strings.ReplaceAll(g.Load.RTT.String(), "µ", "u") }},
+		{of: func(g *results.Group) string { return g.Load.Pin },
+			slug: func(g *results.Group) string { return "pinned-" + cmp.Or(g.Load.Pin, "not") }},
 		text(func(g *results.Group) string { return fmt.Sprint(g.Load.Ops) }, "ops-"),
 		text(func(g *results.Group) string { return faults(g) }, "faults-"),
 		{lenient: true, of: released, slug: released},

@@ -124,6 +124,7 @@ func compareGroups(a, b *Group) int {
 		cmp.Compare(a.Load.Rate, b.Load.Rate),
 		cmp.Compare(a.Load.Shared, b.Load.Shared),
 		cmp.Compare(a.Load.RTT, b.Load.RTT),
+		cmp.Compare(a.Load.Pin, b.Load.Pin),
 		cmp.Compare(a.Load.Clients, b.Load.Clients),
 		cmp.Compare(a.Load.Owners, b.Load.Owners),
 		cmp.Compare(a.Trial, b.Trial),

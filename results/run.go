@@ -164,11 +164,13 @@ type Env struct {
 	CPU         string  `json:"cpu"`
 	Cores       int     `json:"cores"`                  // CPUs that this process may use
 	CgroupCPUs  float64 `json:"cgroup_cpus,omitempty"`  // CPU quota of the control group, in CPUs
+	CPUs        string  `json:"cpus,omitempty"`         // on which this process ran, such as "0-3,8"
+	ServerCPUs  string  `json:"server_cpus,omitempty"`  // on which the first server ran, if it was started here
 	Governor    string  `json:"governor,omitempty"`     // CPU frequency governor
 	ClockSource string  `json:"clock_source,omitempty"` // of the kernel
 	Go          string  `json:"go"`
-	GOMAXPROCS  int     `json:"gomaxprocs"`
-	Commit      string  `json:"commit"` // of this module, "+dirty" if changed
+	GOMAXPROCS  int     `json:"gomaxprocs"` // of this process; for the time of a run no more than CPUs, if Load.Pin binds it
+	Commit      string  `json:"commit"`     // of this module, "+dirty" if changed
 	Seed        uint64  `json:"seed,string"`
 
 	// Probes, taken just before the run, in ns.
