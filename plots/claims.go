@@ -179,7 +179,7 @@ func claims(runs []results.Run, verdicts []results.Verdict) (*page, string) {
 			name: v.Claim.Text, label: unitOf(v.Claim)(v.Point.Median) + " (" + asked(v.Claim) + ")",
 			look: look, points: []point{at}, loose: true, faint: 1,
 		})
-		words := wrap(v.Claim.Text, style(labelSize, nil, false), claimWidth)
+		words := wrap(unbroken(v.Claim.Text), style(labelSize, nil, false), claimWidth)
 		tallest = max(tallest, len(words))
 		n.y.ticks = append(n.y.ticks, plot.Tick{Value: at.y, Label: strings.Join(words, "\n")})
 	}

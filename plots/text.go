@@ -2,6 +2,7 @@ package plots
 
 import (
 	"image/color"
+	"regexp"
 	"strings"
 
 	xfont "golang.org/x/image/font"
@@ -20,6 +21,12 @@ func style(size vg.Length, colour color.Color, bold bool) text.Style {
 	}
 	return text.Style{Color: colour, Font: f, XAlign: draw.XLeft, YAlign: draw.YCenter, Handler: plot.DefaultTextHandler}
 }
+
+// measure is a number with its unit.
+var measure = regexp.MustCompile(`(\d) (ns|µs|ms|s)\b`)
+
+// unbroken keeps numbers on one line with their units.
+func unbroken(s string) string { return measure.ReplaceAllString(s, "${1}"+space+"${2}") }
 
 // wrap breaks s at blanks into lines no wider than width.
 func wrap(s string, sty text.Style, width vg.Length) []string {
