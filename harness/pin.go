@@ -50,8 +50,8 @@ func (t Trial) pinnable() error {
 // divide says on which of cpus, in rising order, servers and clients run.
 func divide(mode string, cpus []int) (servers, clients []int) {
 	if mode == PinTogether {
-		last := cpus[len(cpus)-1:] // the first ones tend to serve the devices
-		return last, last
+		one := cpus[len(cpus)-1:]
+		return one, one
 	}
 	return cpus[:len(cpus)/2], cpus[len(cpus)/2:]
 }

@@ -78,10 +78,21 @@ func mysqlArgs(ctx context.Context, ports []int, dir string) ([]string, error) {
 	make := exec.CommandContext(ctx, "mariadb-install-db", append(mysqlInstall(), "--datadir="+data)...)
 	make.Dir, make.SysProcAttr = dir, childAttr(true)
 	if out, err := make.CombinedOutput(); err != nil {
-		return nil, fmt.Errorf("mariadb-install-db: %w: %s", err, lastLine(out))
+		return nil, fmt.Errorf("mariadb-install-db: %w: %s", err, installError(out))
 	}
 	return append(mysqlFlags(), "--datadir="+data, "--socket="+filepath.Join(dir, "sock"), "--pid-file="+filepath.Join(dir, "pid"),
 		"--port="+strconv.Itoa(ports[0]), "--bind-address=127.0.0.1"), nil
+}
+
+// installError is what mariadb-install-db says of its failure, the first line that
+// tells of an error. The last is where to post bugs.
+func installError(out []byte) string {
+	for line := range strings.Lines(string(out)) {
+		if strings.Contains(strings.ToLower(line), "error") {
+			return strings.TrimSpace(line)
+		}
+	}
+	return lastLine(out)
 }
 
 // mysqlInstall are the arguments of mariadb-install-db beside the directory.
