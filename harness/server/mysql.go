@@ -75,20 +75,24 @@ func mysqlFamily() family {
 // is, and the temporary directory decides what that costs.
 func mysqlArgs(ctx context.Context, ports []int, dir string) ([]string, error) {
 	data := filepath.Join(dir, "data")
-	make := exec.CommandContext(ctx, "mariadb-install-db", append(mysqlInstall(), "--datadir="+data)...)
+	// A server that starts removes the temporary tables that it finds where it keeps
+	// its own, be they of one that runs: so none of ours keeps them in /tmp.
+	tmp := "--tmpdir=" + dir
+	make := exec.CommandContext(ctx, "mariadb-install-db", append(mysqlInstall(), "--datadir="+data, tmp)...)
 	make.Dir, make.SysProcAttr = dir, childAttr(true)
 	if out, err := make.CombinedOutput(); err != nil {
 		return nil, fmt.Errorf("mariadb-install-db: %w: %s", err, installError(out))
 	}
-	return append(mysqlFlags(), "--datadir="+data, "--socket="+filepath.Join(dir, "sock"), "--pid-file="+filepath.Join(dir, "pid"),
+	return append(mysqlFlags(), "--datadir="+data, tmp, "--socket="+filepath.Join(dir, "sock"), "--pid-file="+filepath.Join(dir, "pid"),
 		"--port="+strconv.Itoa(ports[0]), "--bind-address=127.0.0.1"), nil
 }
 
 // installError is what mariadb-install-db says of its failure, the first line that
-// tells of an error. The last is where to post bugs.
+// tells of an error, which warnings do too in small letters. The last line is where
+// to post bugs.
 func installError(out []byte) string {
 	for line := range strings.Lines(string(out)) {
-		if strings.Contains(strings.ToLower(line), "error") {
+		if strings.Contains(line, "ERROR") || strings.Contains(line, "Fatal error") {
 			return strings.TrimSpace(line)
 		}
 	}
