@@ -244,7 +244,7 @@ func (j *job) start(ctx context.Context, std stdio, b *bank, trials []harness.Tr
 			return nil, exit{exitInterrupted, errors.New("interrupted before the first trial")}
 		case errors.Is(err, server.ErrMissing):
 			missing[n] = true
-			complain(std.err, "lockbench run", fmt.Errorf("left out %s: %w", unserved(trials, n), err))
+			complain(std.err, "lockbench run", fmt.Errorf("left out %s: %w", variants(trials, func(t harness.Trial) bool { return t.Variant.Needs == n }), err))
 		case err != nil:
 			return nil, err
 		}
@@ -264,6 +264,17 @@ func (j *job) start(ctx context.Context, std stdio, b *bank, trials []harness.Tr
 		}
 		return why != ""
 	})
+	// And what is to be bound to CPUs cannot be on every system, nor every server.
+	unbindable := func(t harness.Trial) string { return b.rigs[t.Variant.Needs].Unbindable(t) }
+	told := make(map[string]bool)
+	for _, t := range left {
+		if why := unbindable(t); why != "" && !told[why] {
+			told[why] = true
+			complain(std.err, "lockbench run", fmt.Errorf("left out %s where -pin binds them: %s",
+				variants(left, func(t harness.Trial) bool { return unbindable(t) == why }), why))
+		}
+	}
+	left = slices.DeleteFunc(left, func(t harness.Trial) bool { return unbindable(t) != "" })
 	// A yardstick that nobody asked for is nothing to measure by itself.
 	var chosen []lock.Variant
 	for _, g := range j.grids {
@@ -282,11 +293,11 @@ func (j *job) start(ctx context.Context, std stdio, b *bank, trials []harness.Tr
 	return left, nil
 }
 
-// unserved names the variants of trials that need n.
-func unserved(trials []harness.Trial, n lock.Needs) string {
+// variants names those of the trials that are meant.
+func variants(trials []harness.Trial, meant func(harness.Trial) bool) string {
 	var names []string
 	for _, t := range trials {
-		if name := t.Variant.Name(); t.Variant.Needs == n && !slices.Contains(names, name) {
+		if name := t.Variant.Name(); meant(t) && !slices.Contains(names, name) {
 			names = append(names, name)
 		}
 	}

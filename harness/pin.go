@@ -23,19 +23,12 @@ const (
 	PinApart    = "apart"    // servers on the lower half of the CPUs, this process on the upper: each message wakes another
 )
 
-// pinnable says what is wrong with the mode for t, or nil.
+// pinnable says what is wrong with the mode for t on every machine, or nil.
 func (t Trial) pinnable() error {
 	switch mode := t.Load.Pin; mode {
 	case PinNone:
 		return nil
 	case PinTogether, PinApart:
-		cpus, err := affinity.Of(os.Getpid())
-		if err != nil {
-			return fmt.Errorf("pin=%s: %w", mode, err)
-		}
-		if mode == PinApart && len(cpus) < 2 {
-			return fmt.Errorf("pin=%s: this process may use one CPU only", mode)
-		}
 	default:
 		return fmt.Errorf("pin=%s: want %s or %s", mode, PinTogether, PinApart)
 	}
@@ -45,6 +38,25 @@ func (t Trial) pinnable() error {
 		}
 	}
 	return nil
+}
+
+// Unbindable says why this process or the servers of t cannot be bound to CPUs here
+// as its load asks, "" if they can be or need not.
+func (r *Rig) Unbindable(t Trial) string {
+	if t.Load.Pin == PinNone {
+		return ""
+	}
+	cpus, err := affinity.Of(os.Getpid())
+	switch {
+	case err != nil:
+		return err.Error()
+	case t.Load.Pin == PinApart && len(cpus) < 2:
+		return "this process may use one CPU only"
+	case t.Variant.Needs.Kind != "" && r.Server != nil && len(r.Server.Processes()) == 0:
+		return fmt.Sprintf("only a server that lockbench starts as a process can be bound to CPUs, and this one is of the source %s: "+
+			"leave out -pin, or take -server binary", r.Server.Source)
+	}
+	return ""
 }
 
 // divide says on which of cpus, in rising order, servers and clients run.
@@ -68,6 +80,9 @@ func (r *Rig) pin(t Trial) (undo func(), err error) {
 	if t.Load.Pin == PinNone {
 		return undo, nil
 	}
+	if why := r.Unbindable(t); why != "" {
+		return undo, errors.New(why)
+	}
 	self := os.Getpid()
 	cpus, err := affinity.Of(self)
 	if err != nil {
@@ -75,10 +90,7 @@ func (r *Rig) pin(t Trial) (undo func(), err error) {
 	}
 	onServers, onClients := divide(t.Load.Pin, cpus)
 	if t.Variant.Needs.Kind != "" && r.Server != nil {
-		list := r.Server.Processes()
-		if len(list) == 0 {
-			return undo, fmt.Errorf("only a server that lockbench starts as a process can be bound to CPUs, and this one is of the source %s: leave out -pin, or take -server binary", r.Server.Source)
-		}
+		list := r.Server.Processes() // one at least
 		were, err := affinity.Of(list[0].PID)
 		if err != nil {
 			return undo, err

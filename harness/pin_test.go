@@ -27,19 +27,26 @@ func ours(t *testing.T) []int {
 	return cpus
 }
 
+// processes lists those of the server of r, or ends the test if they are not ours.
+func processes(t *testing.T, r *harness.Rig) []int {
+	t.Helper()
+	pids := r.Server.PIDs()
+	if len(pids) == 0 {
+		if strings.Contains(os.Getenv("LOCKBENCH_REQUIRE"), r.Server.Kind) {
+			t.Fatalf("LOCKBENCH_REQUIRE lists %s, but the one that was found was not started here and cannot be bound", r.Server.Kind)
+		}
+		t.Skip("NOT TESTED: the server that was given was not started here")
+	}
+	return pids
+}
+
 // While a pinned trial runs, the clients and the server run where it says, and
 // after that where they did before.
 func TestPinned(t *testing.T) {
 	all := ours(t)
 	procs := runtime.GOMAXPROCS(0)
 	r := rig(t, true)
-	pids := r.Server.PIDs()
-	if len(pids) == 0 {
-		if strings.Contains(os.Getenv("LOCKBENCH_REQUIRE"), "redis") {
-			t.Fatal("LOCKBENCH_REQUIRE lists redis, but the one that was found was not started here and cannot be bound")
-		}
-		t.Skip("NOT TESTED: the server that was given was not started here")
-	}
+	pids := processes(t, r)
 	free := func(when string) {
 		t.Helper()
 		for _, pid := range append(slices.Clone(pids), os.Getpid()) {
@@ -94,6 +101,50 @@ func TestPinned(t *testing.T) {
 	free("after a lock in memory")
 }
 
+// A server of several processes is bound with all of them, and with those that it
+// starts for its clients; none stays bound.
+func TestPinnedProcesses(t *testing.T) {
+	all := ours(t)
+	r := database(t, "postgresql")
+	before := processes(t, r)
+	running := func(when string, want []int) (n int) {
+		t.Helper()
+		for _, pid := range r.Server.PIDs() {
+			got, err := affinity.Of(pid)
+			if errors.Is(err, os.ErrProcessDone) {
+				continue
+			}
+			n++
+			if err != nil || !slices.Equal(got, want) {
+				t.Errorf("%s: %d runs on %v, %v, want %v", when, pid, got, err, want)
+			}
+		}
+		return n
+	}
+	v := variant(t, "sql-advisory", "pgx")
+	open := v.Open
+	v.Open = func(ctx context.Context, d lock.Deployment, c lock.Config) (lock.Locker, error) {
+		locker, err := open(ctx, d, c)
+		if err != nil {
+			return nil, err
+		}
+		lease, err := locker.Acquire(ctx, "pinned") // by a process of its own
+		if err != nil {
+			return nil, errors.Join(err, locker.Close())
+		}
+		if n := running("while the trial runs", all[len(all)-1:]); n <= len(before) {
+			t.Errorf("%d processes with a client, %d without: none was started for it", n, len(before))
+		}
+		return locker, lease.Release(ctx)
+	}
+	l := load(2, 0)
+	l.Pin = harness.PinTogether
+	if _, err := r.Run(t.Context(), harness.Trial{Variant: v, Load: l}); err != nil {
+		t.Fatal(err)
+	}
+	running("after it", all)
+}
+
 // What was not started here is not bound, and nothing is measured as if it were.
 func TestPinNeedsServersOfOurs(t *testing.T) {
 	all := ours(t)
@@ -107,5 +158,27 @@ func TestPinNeedsServersOfOurs(t *testing.T) {
 	}
 	if got, err := affinity.Of(os.Getpid()); err != nil || !slices.Equal(got, all) {
 		t.Errorf("runs on %v, %v, want %v", got, err, all)
+	}
+}
+
+// A process on one CPU leaves none for its servers to be apart on.
+func TestPinNeedsTwoCPUsToBeApart(t *testing.T) {
+	all := ours(t)
+	t.Cleanup(func() {
+		if err := affinity.Set(os.Getpid(), all); err != nil {
+			t.Error(err)
+		}
+	})
+	if err := affinity.Set(os.Getpid(), all[:1]); err != nil {
+		t.Fatal(err)
+	}
+	l := load(1, 0)
+	for mode, want := range map[string]string{
+		harness.PinNone: "", harness.PinTogether: "", harness.PinApart: "this process may use one CPU only",
+	} {
+		l.Pin = mode
+		if got := new(harness.Rig).Unbindable(harness.Trial{Variant: variant(t, "local-mutex", ""), Load: l}); got != want {
+			t.Errorf("pin=%s: %q, want %q", mode, got, want)
+		}
 	}
 }
