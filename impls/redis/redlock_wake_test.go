@@ -250,6 +250,57 @@ func TestRedlockGivesUpAsItIsServed(t *testing.T) {
 	})
 }
 
+// One that gives up while the key is on its way to it, and reaches it by one node alone,
+// lets those behind it know: who hands the key to it tells nobody else.
+func TestRedlockGivesUpServedTooLittle(t *testing.T) {
+	eachCluster(t, func(t *testing.T, c *cluster) {
+		config := patient(time.Hour)
+		config.NodeTimeout = 200 * time.Millisecond // for the other nodes, once one has told it
+		for range 10 {
+			holder := c.open(t, true, patient(time.Hour))
+			c.listens(t, holder)
+			lease := mustTry(t, holder, "k")
+			c.becomes(t, "k", 5)
+			ctx, cancel := context.WithCancel(t.Context())
+			gone := c.waits(ctx, t, c.open(t, false, config), 0)
+			granted := c.waits(t.Context(), t, c.open(t, false, patient(time.Hour)), 1)
+			home := c.home(t)
+			var handed atomic.Int64
+			for i := range c.d.Nodes {
+				c.tamper(i, func(args []any) error {
+					switch {
+					case !isHand(args):
+						return nil
+					case i != home:
+						return redis.Error("ERR not this one")
+					}
+					handed.Add(1)
+					return nil
+				})
+			}
+			time.Sleep(10 * time.Millisecond) // most likely the holder has heard then who is next
+			if err := lease.Release(t.Context()); err != nil {
+				t.Error(err)
+			}
+			time.Sleep(20 * time.Millisecond) // most likely it was told then, and waits for the others
+			cancel()
+			if r := wait(t, "the end of a wait", gone); r.err == nil {
+				_ = r.lease.Release(t.Context()) // it was served after all
+			}
+			ends(t, granted)
+			for i := range c.d.Nodes {
+				c.tamper(i, nil)
+			}
+			c.becomes(t, "k", 0)
+			c.becomes(t, lineOf("k"), 0)
+			if handed.Load() > 0 {
+				return
+			}
+		}
+		t.Error("nothing was handed on")
+	})
+}
+
 // A release is known in its own process however close together the nodes confirm
 // it: else the owner that comes next there would take the key to be held still, by
 // one of its own process, who will tell.
