@@ -64,11 +64,13 @@ func (s *session) putCost(m results.Metrics) {
 	if s.t.Config.Unawaited {
 		put(results.Misses, float64(b.misses-a.misses))
 	}
+	put(results.SrvIdleCPU, s.idleCPU)
 	if grants <= 0 {
 		return
 	}
 	put(results.SrvCmdsPerAcq, (b.server.Cmds-a.server.Cmds)/grants)
 	put(results.SrvCPUPerAcq, (b.server.CPU-a.server.CPU)/grants)
+	put(results.SrvLoadCPUPerAcq, (b.server.CPU-a.server.CPU-s.idleCPU*time.Duration(b.at-a.at).Seconds())/grants)
 	put(results.SrvNetPerAcq, (b.server.NetBytes-a.server.NetBytes)/grants)
 	put(results.CliCPUPerAcq, (b.cpu-a.cpu)/grants)
 	put(results.CliAllocs, (b.allocs-a.allocs)/grants)

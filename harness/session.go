@@ -43,6 +43,7 @@ type session struct {
 	unsettled      bool          // throughput still moved when warm-up had to end
 	inSystem       float64       // open loop: mean of the sampled arrivals due and not yet freed
 	inSystemError  float64       // its standard error
+	idleCPU        float64       // see idle
 	before, after  cost
 	struck         []results.Fault
 	faultErr       error
@@ -92,6 +93,10 @@ func seriesOf(l results.Load) (interval time.Duration, n int) {
 // run drives the load from its first operation to its last.
 func (s *session) run(ctx context.Context) error {
 	l := s.t.Load
+	var err error
+	if s.idleCPU, err = s.idle(ctx); err != nil {
+		return err
+	}
 	// Waits end with the run, not with the window: see grace. A release is never
 	// cut off: the end of a run must not leave keys held.
 	waits, endWaits := context.WithCancel(ctx)
@@ -111,7 +116,6 @@ func (s *session) run(ctx context.Context) error {
 			}
 		})
 	}
-	var err error
 	if l.Rate > 0 {
 		err = s.open(ctx)
 	} else {

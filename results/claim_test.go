@@ -101,7 +101,7 @@ func TestJudgeValidity(t *testing.T) {
 // What was counted in the window is believed though the waits were too long for
 // it; what is told of the waits is not.
 func TestJudgeRates(t *testing.T) {
-	for metric, ok := range map[string]bool{AcqRate: true, SrvCPUPerAcq: true, Jain: false, Acquire + "-p99-ns": false} {
+	for metric, ok := range map[string]bool{AcqRate: true, SrvCPUPerAcq: true, SrvLoadCPUPerAcq: true, SrvIdleCPU: false, Jain: false, Acquire + "-p99-ns": false} {
 		ours, peer := told("ours", 0, metric, 4), told("peer", 0, metric, 1)
 		peer.Valid = Valid{Rates: true, Reasons: []string{"long waits"}}
 		const at = "owners=2/keys=1/hold=1ms"

@@ -220,9 +220,9 @@ func pooling(name string) func([]part) float64 {
 			}
 			return grants / seconds
 		}
-	case CmdsPerAcq, AttemptsPerAcq, WakeupsPerAcq, PoolWaitPerAcq, SrvCmdsPerAcq, SrvCPUPerAcq, SrvNetPerAcq, CliCPUPerAcq, CliAllocs:
+	case CmdsPerAcq, AttemptsPerAcq, WakeupsPerAcq, PoolWaitPerAcq, SrvCmdsPerAcq, SrvCPUPerAcq, SrvLoadCPUPerAcq, SrvNetPerAcq, CliCPUPerAcq, CliAllocs:
 		return weighted(func(p part) float64 { return p.grants })
-	case CliCPUShare:
+	case CliCPUShare, SrvIdleCPU:
 		return weighted(func(p part) float64 { return p.seconds })
 	}
 	return nil

@@ -82,11 +82,11 @@ func TestMergeMetrics(t *testing.T) {
 	// 100 grants in 1 s, 900 in 3 s.
 	a := run("a", time.Second, Metrics{
 		AcqRate: 100, Violations: 2, Errors: 1, Starved: 1, LongestRun: 9, CmdsPerAcq: 10, PoolWaitPerAcq: 100, SrvCPUPerAcq: 5,
-		CliCPUShare: 0.1, LittleError: 0.01, Jain: 0.5, Efficiency: 0.1, Timeouts: 4, "of-tomorrow": 1,
+		SrvIdleCPU: 1e6, SrvLoadCPUPerAcq: 30, CliCPUShare: 0.1, LittleError: 0.01, Jain: 0.5, Efficiency: 0.1, Timeouts: 4, "of-tomorrow": 1,
 	}, Valid{OK: true})
 	b := run("b", 3*time.Second, Metrics{
 		AcqRate: 300, Violations: 3, Errors: 0, Starved: 0, LongestRun: 4, CmdsPerAcq: 20, PoolWaitPerAcq: 200,
-		CliCPUShare: 0.5, LittleError: 0.03, Jain: 1, Efficiency: 0.2, "of-tomorrow": 1,
+		SrvIdleCPU: 5e6, SrvLoadCPUPerAcq: 20, CliCPUShare: 0.5, LittleError: 0.03, Jain: 1, Efficiency: 0.2, "of-tomorrow": 1,
 	}, Valid{Reasons: []string{"lag"}})
 	got, err := Merge([]Run{b, a})
 	if err != nil {
@@ -94,7 +94,7 @@ func TestMergeMetrics(t *testing.T) {
 	}
 	want := Metrics{
 		AcqRate: 250, Violations: 5, Errors: 1, Starved: 1, LongestRun: 9, CmdsPerAcq: 19, PoolWaitPerAcq: 190,
-		CliCPUShare: 0.4, LittleError: 0.03,
+		SrvIdleCPU: 4e6, SrvLoadCPUPerAcq: 21, CliCPUShare: 0.4, LittleError: 0.03,
 	}
 	for _, name := range slices.Concat(want.Names(), got.Metrics.Names()) {
 		if w, ok := want[name]; !ok || math.Abs(got.Metrics[name]-w) > 1e-12 {

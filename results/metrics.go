@@ -91,6 +91,16 @@ const (
 	CliAllocs     = "cli-allocs/acq"    // heap objects allocated by this process
 	CliCPUShare   = "cli-cpu-share"     // CPU time of this process ÷ (window × GOMAXPROCS, or the CPUs that Load.Pin leaves it)
 	LittleError   = "little-error"      // |N − X·R| ÷ N, Little's law over the measured window
+
+	// SrvIdleCPU is the CPU time in ns that the server took in a second just before the
+	// load, while all clients were connected and asked for nothing. At a server that
+	// others use, too, theirs is in it. Absent where the window is shorter than 2 s.
+	SrvIdleCPU = "srv-idle-cpu-ns/s"
+	// SrvLoadCPUPerAcq is what each grant adds to that: SrvCPUPerAcq, less the share of
+	// SrvIdleCPU in the same time. It supposes that what the server does for itself
+	// costs the same under load. Where a grant adds less than the idle rate wavers by,
+	// it may be below 0.
+	SrvLoadCPUPerAcq = "srv-load-cpu-ns/acq"
 )
 
 // percentiles of every duration histogram, with their suffix in metric names.
@@ -107,7 +117,7 @@ func percentiles() []percentile {
 // of two, in which the waits of the owners have no part; see [Valid].
 func OfWindow(name string) bool {
 	switch name {
-	case AcqRate, CmdsPerAcq, AttemptsPerAcq, WakeupsPerAcq, SrvCmdsPerAcq, SrvCPUPerAcq, SrvNetPerAcq, CliCPUPerAcq, CliAllocs:
+	case AcqRate, CmdsPerAcq, AttemptsPerAcq, WakeupsPerAcq, SrvCmdsPerAcq, SrvCPUPerAcq, SrvLoadCPUPerAcq, SrvNetPerAcq, CliCPUPerAcq, CliAllocs:
 		return true
 	}
 	return false
@@ -119,7 +129,7 @@ func Better(name string) string {
 	switch name {
 	case AcqRate, Efficiency, Jain, JainW, Overlap:
 		return "higher"
-	case LittleError, CliCPUShare, Readers, Refused, HandoffEarly:
+	case LittleError, CliCPUShare, SrvIdleCPU, Readers, Refused, HandoffEarly:
 		return ""
 	}
 	if strings.HasPrefix(name, Hold+"-") {

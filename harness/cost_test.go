@@ -1,0 +1,46 @@
+package harness
+
+import (
+	"math"
+	"testing"
+	"time"
+
+	"github.com/lockbench/lockbench/harness/server"
+	"github.com/lockbench/lockbench/results"
+)
+
+// A grant is charged with what the server took beyond its idle rate, of the time
+// between the two readings and not of the window.
+func TestCostBeyondIdle(t *testing.T) {
+	for _, c := range []struct {
+		idle, load float64 // ns a second, ns a grant; NaN for unknown
+	}{
+		{0, 5e6},
+		{10e6, 3e6},
+		{30e6, -1e6}, // idle wavers
+		{math.NaN(), math.NaN()},
+	} {
+		s := &session{
+			idleCPU: c.idle,
+			before:  cost{server: server.Usage{CPU: 1e6}, at: int64(time.Second), grants: 7},
+			after:   cost{server: server.Usage{CPU: 51e6}, at: int64(3 * time.Second), grants: 17},
+		}
+		m := results.Metrics{}
+		s.putCost(m)
+		if m[results.SrvCPUPerAcq] != 5e6 {
+			t.Errorf("%v", m)
+		}
+		idle, toldIdle := m[results.SrvIdleCPU]
+		load, toldLoad := m[results.SrvLoadCPUPerAcq]
+		if known := !math.IsNaN(c.idle); toldIdle != known || toldLoad != known || known && (idle != c.idle || load != c.load) {
+			t.Errorf("idle %v: got %v %t, %v %t", c.idle, idle, toldIdle, load, toldLoad)
+		}
+	}
+	// Nobody was granted anything, and yet the server took its time.
+	s := &session{idleCPU: 4e6}
+	m := results.Metrics{}
+	s.putCost(m)
+	if _, ok := m[results.SrvLoadCPUPerAcq]; ok || m[results.SrvIdleCPU] != 4e6 {
+		t.Errorf("without grants: %v", m)
+	}
+}
