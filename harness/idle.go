@@ -26,7 +26,7 @@ func (s *session) idle(ctx context.Context) (float64, error) {
 	if s.server == nil || window < worthIdling {
 		return math.NaN(), nil
 	}
-	before, err := s.server.Usage(ctx)
+	before, err := s.server.CPU(ctx)
 	if err != nil {
 		return math.NaN(), nil //nolint:nilerr // what is not known is left out
 	}
@@ -34,9 +34,9 @@ func (s *session) idle(ctx context.Context) (float64, error) {
 	if err := sleep(ctx, min(window/10, longestIdle)); err != nil {
 		return math.NaN(), err
 	}
-	after, err := s.server.Usage(ctx)
+	after, err := s.server.CPU(ctx)
 	if err != nil {
 		return math.NaN(), nil //nolint:nilerr // as above
 	}
-	return (after.CPU - before.CPU) / time.Duration(s.clock.now()-from).Seconds(), nil
+	return (after - before) / time.Duration(s.clock.now()-from).Seconds(), nil
 }

@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 
 	"gonum.org/v1/plot"
@@ -99,11 +100,26 @@ func finding(v results.Verdict) string {
 	}
 	u := unitOf(v.Claim)
 	low, high := spread(v)
-	text := fmt.Sprintf("%s [%s … %s], asked %s; %s", u(v.Point.Median), u(low), u(high), asked(v.Claim), compared(v))
+	text := fmt.Sprintf("%s [%s … %s], asked %s; %s", measured(v), u(low), u(high), asked(v.Claim), compared(v))
 	if v.Doubt != "" {
 		text += "; to be doubted: " + v.Doubt
 	}
 	return text + ratesAlone(v)
+}
+
+// measured is the median of v, with as many digits as tell it from its bound.
+func measured(v results.Verdict) string {
+	u, median := unitOf(v.Claim), v.Point.Median
+	text := u(median)
+	for _, bound := range []*float64{v.Claim.Least, v.Claim.Most} {
+		if bound == nil || len(v.Claim.Over.Variants) == 0 {
+			continue // a number with a unit, or a count
+		}
+		for digits := 4; text == u(*bound) && median != *bound; digits++ {
+			text = strconv.FormatFloat(median, 'g', digits, 64)
+		}
+	}
+	return text
 }
 
 // spread is the interval that is told beside the median of v: that of the median,
@@ -176,7 +192,7 @@ func claims(runs []results.Run, verdicts []results.Verdict) (*page, string) {
 		}
 		at.hollow = v.Doubt != ""
 		n.lines = append(n.lines, line{
-			name: v.Claim.Text, label: unitOf(v.Claim)(v.Point.Median) + " (" + asked(v.Claim) + ")",
+			name: v.Claim.Text, label: measured(v) + " (" + asked(v.Claim) + ")",
 			look: look, points: []point{at}, loose: true, faint: 1,
 		})
 		words := wrap(unbroken(v.Claim.Text), style(labelSize, nil, false), claimWidth)
@@ -293,10 +309,10 @@ func claimsTable(w io.Writer, runs []results.Run, verdicts []results.Verdict, f 
 	b.WriteString("\n| | claim | measured | interval | blocks | asked | what was compared |\n|:---|:---|---:|:---|---:|:---|:---|\n")
 	for _, v := range verdicts {
 		u := unitOf(v.Claim)
-		measured, interval, what := "–", "–", "not measured: "+v.Missing
+		value, interval, what := "–", "–", "not measured: "+v.Missing
 		if v.Missing == "" {
 			low, high := spread(v)
-			measured, interval, what = u(v.Point.Median), u(low)+" … "+u(high), compared(v)
+			value, interval, what = measured(v), u(low)+" … "+u(high), compared(v)
 		}
 		if v.Doubt != "" {
 			what += " – **to be doubted**: " + v.Doubt
@@ -306,7 +322,7 @@ func claimsTable(w io.Writer, runs []results.Run, verdicts []results.Verdict, f 
 		if mark == "MISSED" {
 			mark = "**missed**"
 		}
-		fmt.Fprintf(&b, "| %s | %s | %s | %s | %d | %s | %s |\n", mark, v.Claim.Text, measured, interval, v.Point.N, asked(v.Claim), what)
+		fmt.Fprintf(&b, "| %s | %s | %s | %s | %d | %s | %s |\n", mark, v.Claim.Text, value, interval, v.Point.N, asked(v.Claim), what)
 	}
 	if f.Missing == "" {
 		fmt.Fprintf(&b, "\n- [%s](%s.svg): %s\n", f.Title, f.Name, f.Question)

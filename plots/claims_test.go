@@ -92,6 +92,31 @@ func TestClaimsMissedByTheInterval(t *testing.T) {
 	}
 }
 
+// What is missed by a hair is not written as if it were the bound.
+func TestClaimsMissedByAHair(t *testing.T) {
+	for _, c := range []struct {
+		median, bound float64
+		want          string
+	}{
+		{0.89957, 0.9, "0.8996"},
+		{0.899997, 0.9, "0.899997"},
+		{0.9, 0.9, "0.9"},
+		{0.90004, 0.9, "0.90004"},
+		{0.853, 0.9, "0.853"},
+	} {
+		v := results.Verdict{Point: results.Point{Median: c.median}}
+		v.Claim.Least, v.Claim.Over.Variants = &c.bound, []string{"peer"}
+		if got := measured(v); got != c.want {
+			t.Errorf("%v of %v is written as %q, want %q", c.median, c.bound, got, c.want)
+		}
+	}
+	v := results.Verdict{Point: results.Point{Median: 800}}
+	v.Claim.Most = new(float64)
+	if got := measured(v); got != "800" {
+		t.Errorf("a count is written as %q", got)
+	}
+}
+
 // Claims about locks on several servers name them all, once.
 func TestClaimsNameServers(t *testing.T) {
 	runs, list := verdicts(t)

@@ -9,6 +9,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -220,6 +221,37 @@ func checkUsage(t *testing.T, s *Server) {
 	}
 	if d := inside.Sub(after); d.Cmds != 3 {
 		t.Errorf("a script of two commands counts as %v, want 3", d.Cmds)
+	}
+}
+
+// The CPU time of a server is read without a question to it, whose answer would be
+// most of what an idle server takes.
+func TestCPUAsksNobody(t *testing.T) {
+	s := start(t, lock.Needs{Kind: "redis"}, Options{Source: Binary})
+	ctx := t.Context()
+	before, err := s.Usage(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	last := before.CPU
+	n := s.nodes[0].(*redisNode)
+	read := n.read.Load()
+	for range 10 {
+		ns, err := s.CPU(ctx)
+		if err != nil || ns < last {
+			t.Errorf("%v after %v, %v", ns, last, err)
+		}
+		last = ns
+	}
+	if runtime.GOOS == "linux" && n.read.Load() != read {
+		t.Errorf("the server sent %d bytes", n.read.Load()-read)
+	}
+	embedded := start(t, lock.Needs{Kind: "redis"}, Options{Source: Embedded})
+	if ns, err := embedded.CPU(ctx); !math.IsNaN(ns) || err != nil {
+		t.Errorf("embedded: %v, %v", ns, err)
+	}
+	if ns, err := (&Server{}).CPU(ctx); !math.IsNaN(ns) || err != nil {
+		t.Errorf("no nodes: %v, %v", ns, err)
 	}
 }
 
