@@ -18,7 +18,7 @@ const (
 // the window is shorter than worthIdling.
 //
 // A server has work of its own: Redis looks after its clients and keys ten times a
-// second. Where few locks are granted, that is most of what each is charged with,
+// second. Where few locks are granted, that can be most of what each is charged with,
 // whichever lock it is, and tells nothing of the lock. It is looked at in each run
 // anew, since on a shared machine it drifts as everything does.
 func (s *session) idle(ctx context.Context) (float64, error) {
