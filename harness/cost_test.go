@@ -1,6 +1,8 @@
 package harness
 
 import (
+	"context"
+	"errors"
 	"math"
 	"testing"
 	"time"
@@ -42,5 +44,16 @@ func TestCostBeyondIdle(t *testing.T) {
 	s.putCost(m)
 	if _, ok := m[results.SrvLoadCPUPerAcq]; ok || m[results.SrvIdleCPU] != 4e6 {
 		t.Errorf("without grants: %v", m)
+	}
+}
+
+// Ctrl-C need not wait for the look at the idle server.
+func TestIdleEndsWithItsContext(t *testing.T) {
+	s := &session{server: &server.Server{}, clock: newClock()}
+	s.t.Load.For = time.Minute
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := s.idle(ctx); !errors.Is(err, context.Canceled) {
+		t.Errorf("got %v", err)
 	}
 }

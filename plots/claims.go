@@ -115,7 +115,7 @@ func measured(v results.Verdict) string {
 		if bound == nil || len(v.Claim.Over.Variants) == 0 {
 			continue // a number with a unit, or a count
 		}
-		for digits := 4; text == u(*bound) && median != *bound; digits++ {
+		for digits := 4; text == u(*bound) && median != *bound && digits <= 17; digits++ { // 17 tell any two apart
 			text = strconv.FormatFloat(median, 'g', digits, 64)
 		}
 	}

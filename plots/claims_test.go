@@ -103,6 +103,7 @@ func TestClaimsMissedByAHair(t *testing.T) {
 		{0.9, 0.9, "0.9"},
 		{0.90004, 0.9, "0.90004"},
 		{0.853, 0.9, "0.853"},
+		{1, 0.9999, "1"}, // no more digits tell it from a bound that is itself rounded
 	} {
 		v := results.Verdict{Point: results.Point{Median: c.median}}
 		v.Claim.Least, v.Claim.Over.Variants = &c.bound, []string{"peer"}
