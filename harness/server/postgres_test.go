@@ -1,12 +1,14 @@
 package server
 
 import (
+	"context"
 	"errors"
 	"math"
 	"os"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/lockbench/lockbench/impls/lock"
 )
@@ -51,6 +53,7 @@ func TestPostgresProcesses(t *testing.T) {
 		}
 		all = s.Processes()
 	}
+	waitsForNobody(t, s)
 	if err := s.Close(); err != nil {
 		t.Error(err)
 	}
@@ -58,5 +61,22 @@ func TestPostgresProcesses(t *testing.T) {
 		if p.Alive() {
 			t.Errorf("process %d has outlived its server", p.PID)
 		}
+	}
+}
+
+// waitsForNobody sees that a Remove does not stand behind another, which may wait for a
+// slow disk.
+func waitsForNobody(t *testing.T, s *Server) {
+	t.Helper()
+	busy, err := s.nodes[0].(*postgresNode).db.Conn(t.Context())
+	if err != nil {
+		t.Error(err)
+		return
+	}
+	defer func() { _ = busy.Close() }()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	if _, err := s.Remove(ctx, "k"); err != nil {
+		t.Errorf("Remove beside another one: %v", err)
 	}
 }

@@ -15,7 +15,7 @@ import (
 	"github.com/lockbench/lockbench/impls/lock"
 )
 
-// openSQL prepares one connection to the database at e.
+// openSQL prepares connections to the database at e.
 func openSQL(e lock.Endpoint) (*sql.DB, error) {
 	u, err := url.Parse(e.Reveal())
 	if err != nil || u.Hostname() == "" {
@@ -50,7 +50,9 @@ func openSQL(e lock.Endpoint) (*sql.DB, error) {
 		}
 		o.ConnectTimeout = patience
 		db := stdlib.OpenDB(*o)
-		db.SetMaxOpenConns(1)
+		// Each row that is removed waits for the server's disk, and several can wait at once.
+		db.SetMaxOpenConns(8)
+		db.SetMaxIdleConns(1)
 		return db, nil
 	}
 	return nil, errors.New("the address is no URL of a database: want mysql:// or postgres://")
