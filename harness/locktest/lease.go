@@ -102,7 +102,9 @@ func deadline(e *env) {
 	c.NodeTimeout = e.ttl / 2 // or a variant on several nodes would take all for dead
 	a, b := e.openAs(d, c), e.open(long)
 	e.warm(a)
-	proxies.Set(fault.Down, fault.Delay(e.ttl/4))
+	// No longer: a client of ZooKeeper sends a ping each third of the time-out of its
+	// session, and hangs up when it hears nothing for two thirds.
+	proxies.Set(fault.Down, fault.Delay(e.ttl/8))
 	lease, ok := e.take(a, key).(lock.Deadliner)
 	if !ok || lease.Deadline().IsZero() {
 		return // guard says who must have one
