@@ -346,7 +346,7 @@ func TestLockHandsOnNoConnection(t *testing.T) {
 }
 
 func TestLockBadInput(t *testing.T) {
-	url := "redis://127.0.0.1:" + closedPort(t)
+	url := "redis://" + closed
 	for _, c := range []struct {
 		name   string
 		args   string

@@ -157,7 +157,7 @@ func guarded(t testing.TB, password string) string {
 		path = "valkey-server"
 	}
 	for range 5 { // the choice of a port is a race
-		port := closedPort(t)
+		port := freePort(t)
 		cmd := exec.CommandContext(t.Context(), path, "--bind", "127.0.0.1", "--port", port,
 			"--dir", t.TempDir(), "--save", "", "--appendonly", "no", "--requirepass", password)
 		if err := cmd.Start(); err != nil {
@@ -187,8 +187,12 @@ func guarded(t testing.TB, password string) string {
 	return ""
 }
 
-// closedPort is a port of the loopback on which nobody listens.
-func closedPort(t testing.TB) string {
+// closed is an address at which nobody listens. A free port might be given to a server
+// of another test.
+const closed = "127.0.0.1:1"
+
+// freePort is a port of the loopback on which nobody listens yet.
+func freePort(t testing.TB) string {
 	t.Helper()
 	l, err := net.Listen("tcp4", "127.0.0.1:0")
 	if err != nil {

@@ -131,13 +131,13 @@ func TestRunBadInput(t *testing.T) {
 		{"source", []string{"-server", "cloud"}, exitMisuse, "want url, binary, docker or embedded"},
 		{"topology", []string{"-redis-topology", "ring"}, exitMisuse, "want single, cluster or sentinel"},
 		{"other topology", []string{"-redis-topology", "cluster", "-redis", "redis://127.0.0.1"}, exitFailure, "a cluster is asked for"},
-		{"no cluster", []string{"-redis", "redis+cluster://127.0.0.1:" + closedPort(t)}, exitFailure, "refused"},
-		{"no master", []string{"-redis", "redis+sentinel://127.0.0.1:" + closedPort(t)}, exitFailure, "names no master"},
+		{"no cluster", []string{"-redis", "redis+cluster://" + closed}, exitFailure, "refused"},
+		{"no master", []string{"-redis", "redis+sentinel://" + closed}, exitFailure, "names no master"},
 		{"contradiction", []string{"-server", "embedded", "-redis", "redis://127.0.0.1"}, exitMisuse, "give one of them"},
 		{"flag", []string{"-nosuch"}, exitMisuse, "flag provided but not defined: -nosuch"},
 		{"word", []string{"redis-token"}, exitMisuse, "1 words too many"},
 		{"no directory", []string{"-out", out}, exitFailure, "no such file or directory"},
-		{"closed port", []string{"-redis", "redis://127.0.0.1:" + closedPort(t)}, exitFailure, "refused"},
+		{"closed port", []string{"-redis", "redis://" + closed}, exitFailure, "refused"},
 		{"MariaDB", []string{"-redis", "redis://" + unfriendly(t)}, exitFailure, "edis"},
 		{"no URL", []string{"-redis", "::"}, exitFailure, "redis://"},
 		{"url without address", []string{"-server", "url", "-algo", "redis-token"}, exitFailure, "LOCKBENCH_REDIS_URL"},
@@ -430,8 +430,8 @@ func TestServers(t *testing.T) {
 	if !regexp.MustCompile(`(?m)^\* redis +embedded `).MatchString(forced.stdout) {
 		t.Errorf("%+v", forced)
 	}
-	closed := lockbench(t, "servers", "-redis", "redis://127.0.0.1:"+closedPort(t))
-	if closed.status != exitFailure || strings.Contains(closed.stdout, "\n* redis ") || !strings.Contains(closed.stderr, "would find no server") {
-		t.Errorf("%+v", closed)
+	none := lockbench(t, "servers", "-redis", "redis://"+closed)
+	if none.status != exitFailure || strings.Contains(none.stdout, "\n* redis ") || !strings.Contains(none.stderr, "would find no server") {
+		t.Errorf("%+v", none)
 	}
 }
