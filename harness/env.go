@@ -15,7 +15,7 @@ import (
 	"github.com/lockbench/lockbench/results"
 )
 
-// environment describes the machine and probes it, which takes some 50 ms, and
+// environment describes the machine and probes it, which takes some 70 ms, and
 // the way to d, where the clients of t find their servers. What cannot be learnt
 // stays at its zero.
 func (r *Rig) environment(ctx context.Context, t Trial, d lock.Deployment) results.Env {
@@ -30,6 +30,8 @@ func (r *Rig) environment(ctx context.Context, t Trial, d lock.Deployment) resul
 		ClockResolution: int64(clockResolution()),
 		Wakeup:          int64(wakeup()),
 	}
+	same, other := crossing()
+	env.WakeupSameCPU, env.WakeupOtherCPU = int64(same), int64(other)
 	r.cpusOf(t.Variant, &env)
 	if r.Server != nil && t.Variant.Needs.Kind != "" {
 		if rtt, err := r.roundTrips(ctx, t, d); err == nil && len(rtt) > 0 {

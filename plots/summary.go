@@ -146,7 +146,9 @@ func (s *set) markdown(b *strings.Builder) {
 	for _, one := range s.servers() {
 		lines = append(lines, server(one))
 	}
-	lines = append(lines, remark{text: "Host: " + host(lead.Env) + "."}, remark{text: "Load: " + load(list) + "."}, validity(list, "see the last column"))
+	lines = append(lines, remark{text: "Host: " + host(lead.Env) + "."})
+	lines = append(lines, wakeups(runsOf(list))...)
+	lines = append(lines, remark{text: "Load: " + load(list) + "."}, validity(list, "see the last column"))
 	for _, line := range lines {
 		if line.loud {
 			line.text = "**" + line.text + "**"

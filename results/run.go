@@ -179,4 +179,6 @@ type Env struct {
 	TimerOvershoot  int64 `json:"timer_overshoot_ns,omitempty"`  // median of time.Sleep(1 ms) beyond 1 ms
 	ClockResolution int64 `json:"clock_resolution_ns,omitempty"` // smallest step seen between two readings
 	Wakeup          int64 `json:"wakeup_ns,omitempty"`           // median from a channel send to the receiver running
+	WakeupSameCPU   int64 `json:"wakeup_same_cpu_ns,omitempty"`  // median from a write until a thread that waits for it on the same CPU runs
+	WakeupOtherCPU  int64 `json:"wakeup_other_cpu_ns,omitempty"` // the same on another CPU, which nothing else keeps awake
 }
