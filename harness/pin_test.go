@@ -32,7 +32,7 @@ func processes(t *testing.T, r *harness.Rig) []int {
 	t.Helper()
 	pids := r.Server.PIDs()
 	if len(pids) == 0 {
-		if strings.Contains(os.Getenv("LOCKBENCH_REQUIRE"), r.Server.Kind) {
+		if required(r.Server.Kind) {
 			t.Fatalf("LOCKBENCH_REQUIRE lists %s, but the one that was found was not started here and cannot be bound", r.Server.Kind)
 		}
 		t.Skip("NOT TESTED: the server that was given was not started here")
@@ -60,6 +60,9 @@ func TestPinned(t *testing.T) {
 	}
 	for _, mode := range []string{harness.PinTogether, harness.PinApart} {
 		if mode == harness.PinApart && len(all) < 2 {
+			if required("cpus") {
+				t.Fatal("LOCKBENCH_REQUIRE lists cpus, but this process may use one only")
+			}
 			t.Log("NOT TESTED APART: this process may use one CPU only")
 			continue
 		}

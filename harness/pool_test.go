@@ -5,8 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"os"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -104,7 +102,7 @@ func database(t *testing.T, kind string) *harness.Rig {
 		t.Fatal(err)
 	}
 	s, err := server.Start(t.Context(), lock.Needs{Kind: kind}, o)
-	if errors.Is(err, server.ErrMissing) && !slices.Contains(strings.Fields(os.Getenv("LOCKBENCH_REQUIRE")), kind) {
+	if errors.Is(err, server.ErrMissing) && !required(kind) {
 		t.Skipf("NOT RUN: there is no %s here; get it with scripts/servers %s", kind, kind)
 	}
 	if err != nil {

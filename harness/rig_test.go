@@ -45,12 +45,17 @@ func rig(t testing.TB, real bool) *harness.Rig {
 		}
 	})
 	if real && s.Source == server.Embedded {
-		if strings.Contains(os.Getenv("LOCKBENCH_REQUIRE"), "redis") {
+		if required("redis") {
 			t.Fatal("LOCKBENCH_REQUIRE lists redis, but no real Redis was found")
 		}
 		t.Skip("SKIPPED, NOT TESTED: this needs a real Redis; install redis-server, or see `lockbench servers`")
 	}
 	return &harness.Rig{Server: s, Session: harness.NewID()}
+}
+
+// required reports whether LOCKBENCH_REQUIRE lists what.
+func required(what string) bool {
+	return slices.Contains(strings.Fields(os.Getenv("LOCKBENCH_REQUIRE")), what)
 }
 
 func ms(n int) time.Duration { return time.Duration(n) * time.Millisecond }
@@ -272,7 +277,7 @@ func TestServerDiesUnderLoad(t *testing.T) {
 func TestStallShowsInResponseAndNotInAcquire(t *testing.T) {
 	r := rig(t, true)
 	if len(r.Server.PIDs()) == 0 {
-		if strings.Contains(os.Getenv("LOCKBENCH_REQUIRE"), "redis") {
+		if required("redis") {
 			t.Fatal("LOCKBENCH_REQUIRE lists redis, but the one that was found was not started here and cannot be paused")
 		}
 		t.Skip("SKIPPED, NOT TESTED: only a server that was started here may be paused")
