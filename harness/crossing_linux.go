@@ -60,7 +60,7 @@ func cross(from, to int) time.Duration {
 
 // depart writes to fd from cpu, crossings times.
 func depart(cpu, fd int, began time.Time) error {
-	return on(cpu, func() error {
+	return affinity.On(cpu, func() error {
 		for range crossings {
 			nanosleep(idleBefore)
 			now := binary.NativeEndian.AppendUint64(nil, uint64(time.Since(began)))
@@ -75,7 +75,7 @@ func depart(cpu, fd int, began time.Time) error {
 // arrivals reads on cpu what depart writes until fd ends, and returns how long each
 // was under way.
 func arrivals(cpu, fd int, began time.Time) (took []time.Duration) {
-	_ = on(cpu, func() error { // whose failure shows in what is missing
+	_ = affinity.On(cpu, func() error { // whose failure shows in what is missing
 		var sent [8]byte
 		for {
 			n, err := unix.Read(fd, sent[:])
@@ -90,20 +90,4 @@ func arrivals(cpu, fd int, began time.Time) (took []time.Duration) {
 		}
 	})
 	return took
-}
-
-// on runs f on a thread that may use cpu only, and gives the thread back as it was:
-// the first one of a process would stay bound if its goroutine just ended.
-func on(cpu int, f func() error) error {
-	runtime.LockOSThread()
-	defer runtime.UnlockOSThread()
-	var all, one unix.CPUSet
-	if err := unix.SchedGetaffinity(0, &all); err != nil {
-		return err
-	}
-	one.Set(cpu)
-	if err := unix.SchedSetaffinity(0, &one); err != nil {
-		return err
-	}
-	return errors.Join(f(), unix.SchedSetaffinity(0, &all))
 }

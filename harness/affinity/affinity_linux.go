@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strconv"
 
 	"golang.org/x/sys/unix"
@@ -72,6 +73,23 @@ func bind(thread int, want unix.CPUSet) (changed bool, err error) {
 		return false, err
 	}
 	return true, unix.SchedSetaffinity(thread, &want)
+}
+
+// On runs f on a thread that may use cpu only, and gives the thread back as it was:
+// the first one of a process would stay bound if its goroutine just ended. Its error
+// is that of f, or says that the thread could not be bound.
+func On(cpu int, f func() error) error {
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	var before, one unix.CPUSet
+	if err := unix.SchedGetaffinity(0, &before); err != nil {
+		return failed("CPUs of a thread of", os.Getpid(), err)
+	}
+	one.Set(cpu)
+	if err := unix.SchedSetaffinity(0, &one); err != nil {
+		return failed("binding a thread of", os.Getpid(), err)
+	}
+	return errors.Join(f(), unix.SchedSetaffinity(0, &before))
 }
 
 func failed(what string, pid int, err error) error {

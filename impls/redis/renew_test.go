@@ -182,7 +182,7 @@ func TestExtend(t *testing.T) {
 func TestRealTime(t *testing.T) {
 	eachServer(t, func(t *testing.T, s *server) {
 		if !s.real {
-			t.Skip("time stands still on miniredis")
+			t.Skip("NOT RUN on miniredis, where time stands still; the other half of this test has a real server")
 		}
 		ttl := 300 * time.Millisecond
 		for _, algo := range []string{"redis-get-del", "redis-token", "redis-timestamp-del", "redis-getset"} {
