@@ -62,6 +62,9 @@ func openNodes(ctx context.Context, dial Dial, d lock.Deployment, c lock.Config)
 				_ = first.Close() // the node is used through the hasty one
 			}
 			conn, failed := dial(ctx, ep, hasty)
+			if err == nil && failed == nil {
+				warm(ctx, conn, c.Timeout)
+			}
 			var refused Error
 			if failed != nil || errors.As(err, &refused) {
 				fatal[i] = err // a wrong address or password does not mend itself
@@ -96,6 +99,23 @@ func openNodes(ctx context.Context, dial Dial, d lock.Deployment, c lock.Config)
 		return nil, why
 	}
 	return ns, nil
+}
+
+// warm lets conn connect, for no longer than patience: that may take longer than a
+// command is given, and the first attempt would leave out a node that is only new.
+func warm(ctx context.Context, conn Conn, patience time.Duration) {
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	for {
+		if _, err := conn.Do(ctx, "PING"); !silent(err) {
+			return
+		}
+		select {
+		case <-ctx.Done():
+			return // who asks it next finds it silent
+		case <-time.After(firstProbe):
+		}
+	}
 }
 
 // ask sends a command to n, unless n is down.

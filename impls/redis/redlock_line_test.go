@@ -205,7 +205,7 @@ func TestRedlockCutOff(t *testing.T) {
 				}
 			})
 		}
-		n := among(t, c.several(t, 3, false, lock.Config{TTL: 5 * time.Second}), 10)
+		n := among(t, c.several(t, 3, false, lock.Config{TTL: 5 * time.Second, NodeTimeout: lock.MaxNodeTimeout}), 10)
 		stop()
 		cutting.Wait()
 		if n > 0 {

@@ -1,12 +1,15 @@
 package redis_test
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"io"
 	"net"
+	"os"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -65,9 +68,12 @@ func (c *cluster) tampered(ctx context.Context, ep lock.Endpoint, config lock.Co
 	}}, nil
 }
 
-// open opens a Locker; through says that the wires are in its way.
+// open opens a Locker; through says that the wires are in its way. Where config
+// leaves it open, a node has time enough on a busy machine: one that is slow only
+// would else be left out, and could be told from no other.
 func (c *cluster) open(t *testing.T, through bool, config lock.Config) lock.Locker {
 	t.Helper()
+	config.NodeTimeout = cmp.Or(config.NodeTimeout, config.Timeout, 2*time.Second)
 	dial := c.dial
 	if through {
 		dial = c.tampered
@@ -172,6 +178,38 @@ func TestRedlockOpen(t *testing.T) {
 			}
 		}
 		c.d.Nodes = all
+	})
+}
+
+// To connect may take longer than a command is given, and keeps no node out of the
+// first attempt.
+func TestRedlockSlowToConnect(t *testing.T) {
+	eachCluster(t, func(t *testing.T, c *cluster) {
+		const brief = 10 * time.Second // of the connections to the nodes, and of no other
+		slow := func(ctx context.Context, ep lock.Endpoint, config lock.Config) (redis.Conn, error) {
+			conn, err := c.dial(ctx, ep, config)
+			if err != nil || config.Timeout != brief {
+				return conn, err
+			}
+			var began atomic.Bool
+			return &wire{Conn: conn, before: func([]any) error {
+				if began.CompareAndSwap(false, true) {
+					return os.ErrDeadlineExceeded
+				}
+				return nil
+			}}, nil
+		}
+		v := find(t, redis.Variants(c.name, slow), "redis-redlock")
+		l, err := v.Open(t.Context(), c.d, lock.Config{NodeTimeout: brief, Timeout: 20 * time.Second})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = l.Close() })
+		lease := mustTry(t, l, "k")
+		c.becomes(t, "k", 5)
+		if err := lease.Release(t.Context()); err != nil {
+			t.Error(err)
+		}
 	})
 }
 
