@@ -51,7 +51,7 @@ var cohortYield string
 // What it promises when something dies, beyond redis-handoff:
 //
 //   - A process that dies loses its holder and its waiters alike; the others
-//     get the key when the lease ends, within 250 ms.
+//     get the key when the lease ends, as those of redis-handoff do.
 //   - A lease that is lost is passed to nobody. All that hold it, or held it,
 //     see the same Lost. Those that wait queue at the server anew, whether its
 //     holder releases it or not. The loss is found by the next renewal or

@@ -209,6 +209,7 @@ func (l *passed) ask(ctx context.Context, stay bool) error {
 	g.lock()
 	close(t.over)
 	g.tenure = nil
+	h.stands(w, sent, -answer-2) // the first is in the queue no more
 	s := g.look(w, sent)
 	nobody := s != nil && g.members.Len() == 0
 	if nobody {

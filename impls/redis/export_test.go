@@ -1,6 +1,13 @@
 package redis
 
-import "github.com/lockbench/lockbench/impls/lock"
+import (
+	"cmp"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/lockbench/lockbench/impls/lock"
+)
 
 // Waiting is how many owners of l, a Locker of redis-cohort, wait for key.
 func Waiting(l lock.Locker, key string) int {
@@ -38,4 +45,16 @@ func Ballots(l lock.Locker) int {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return len(t.ballots)
+}
+
+// Due tells in how long a check is due of each that waits in l, a Locker of
+// redis-handoff, in the order of the calls.
+func Due(l lock.Locker) (in []time.Duration) {
+	h := l.(*queued)
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for _, w := range slices.SortedFunc(maps.Values(h.waiting), func(a, b *waiter) int { return cmp.Compare(a.number, b.number) }) {
+		in = append(in, time.Until(w.due))
+	}
+	return in
 }

@@ -49,8 +49,8 @@ var handoffRequeue string
 //	         {key}:cond → list of those that wait for a condition, see handoff_cond.go
 //	cost     acquire 1 script, whether the key is free or not; release 1 script, which also
 //	         grants to the next, with an ECHO ahead (see tell); a waiter holds no connection and sends nothing; per process
-//	         a PING each ttl/4 and, while it waits and none of its owners is granted the key, a check as often
-//	         or each 250 ms;
+//	         a PING each ttl/4 and, while it waits and none of its owners is granted the key, a check each
+//	         250 ms for every place up to its own in the queue, or each ttl/2 or 5 s if that is less;
 //	         on a cluster a connection to each node, and a SSUBSCRIBE for each slot, once
 //	safe     as redis-fenced; grants in the order in which the server saw the waiters
 //	breaks   as redis-fenced
@@ -66,12 +66,16 @@ var handoffRequeue string
 //   - A waiter whose process is gone costs nothing: PUBLISH reaches nobody, and
 //     the script tries the next one. One whose process is stalled, or cut off
 //     without the server having noticed, keeps the lease for one ttl.
-//   - A holder that dies keeps the key for the rest of its ttl; the waiters'
-//     checks then hand it on within 250 ms.
-//   - A lost message is found by the check, within 250 ms, or at once after a
-//     broken connection was replaced. Waiters that were passed over meanwhile
-//     have lost their place and queue again.
-//   - A server that comes back empty gets the waiters again by their checks; the
+//   - A holder that dies keeps the key for the rest of its ttl; the check of the first
+//     waiter then hands it on within 250 ms, and 250 ms later for each before it whose
+//     process is gone, but within ttl/2 or 5 s. If the ttl of the holder was shorter
+//     than that the first may not know yet that it is the first; then it is ttl/2
+//     or 5 s of the waiter.
+//   - A lost message is found by the check, within ttl/2 or 5 s, or at once after a
+//     broken connection was replaced; without a break none is lost. Waiters that were
+//     passed over meanwhile have lost their place and queue again.
+//   - A server that comes back empty gets the waiters again as soon as they have
+//     their connections, and one that was emptied by their checks; the
 //     holder learns of its loss by the next renewal.
 //   - A message that is delivered late grants a lease that began before it: the
 //     deadline is counted from the last moment at which nothing was under way.
@@ -150,8 +154,10 @@ type queued struct {
 // waiter is one Acquire in the queue.
 type waiter struct {
 	key, id string
+	named   bool       // it acts for an owner with a name
 	number  uint64     // grows with the calls of Acquire
 	queued  bool       // the server has said so; before that a check would not find it
+	due     time.Time  // when it is worth a check, see [queued.pause]
 	asleep  *string    // the condition that it waits for first, nil if none
 	listed  bool       // the server has said that it stands in the list of those that sleep
 	granted chan grant // capacity 1
@@ -218,7 +224,7 @@ func leased(l *handed, err error) (lock.Lease, error) {
 func (h *queued) try(ctx context.Context, key string) (*handed, error) {
 	id, _ := h.id("")
 	sent := time.Now()
-	token, err := h.ask(context.WithoutCancel(ctx), h.acquire, key, id, 0)
+	token, _, err := h.ask(context.WithoutCancel(ctx), h.acquire, key, id, 0)
 	if err == nil && token == 0 {
 		return nil, lock.ErrHeld
 	}
@@ -237,11 +243,12 @@ func (h *queued) line(ctx context.Context, key, name string) (*handed, error) {
 		script = h.owners.enter
 	}
 	sent := time.Now()
-	token, err := h.ask(context.WithoutCancel(ctx), script, key, w.id, 1)
+	token, ahead, err := h.ask(context.WithoutCancel(ctx), script, key, w.id, 1)
 	if err != nil || token > 0 {
 		h.forget(w.id)
 		return h.settle(ctx, key, w.id, token, sent, err)
 	}
+	h.stands(w, sent, ahead)
 	return h.await(ctx, w, sent)
 }
 
@@ -249,18 +256,23 @@ func (h *queued) line(ctx context.Context, key, name string) (*handed, error) {
 // asleep is the condition that it waits for first, if any.
 func (h *queued) expect(key, name string, asleep *string) *waiter {
 	id, n := h.id(name)
-	w := &waiter{key: key, id: id, number: n, asleep: asleep, granted: make(chan grant, 1)}
+	w := &waiter{key: key, id: id, named: name != "", number: n, asleep: asleep, granted: make(chan grant, 1)}
 	h.mu.Lock()
 	h.waiting[id] = w
 	h.mu.Unlock()
 	return w
 }
 
-// await waits for the grant to w, which a request sent at sent has queued.
-func (h *queued) await(ctx context.Context, w *waiter, sent time.Time) (*handed, error) {
+// stands notes that a request sent at sent has queued w behind ahead others.
+func (h *queued) stands(w *waiter, sent time.Time, ahead int64) {
 	h.mu.Lock()
-	w.queued = true
-	h.mu.Unlock()
+	defer h.mu.Unlock()
+	w.queued, w.due = true, sent.Add(h.pause(w, ahead))
+}
+
+// await waits for the grant to w, which stands in the queue since a request that was
+// sent at sent.
+func (h *queued) await(ctx context.Context, w *waiter, sent time.Time) (*handed, error) {
 	select {
 	case g := <-w.granted:
 		if g.err != nil {
@@ -283,17 +295,21 @@ func (h *queued) await(ctx context.Context, w *waiter, sent time.Time) (*handed,
 	return nil, h.depart(ctx, w.key, w.id, err)
 }
 
-// ask runs a script of acquire and returns the token of a grant, or 0.
-func (h *queued) ask(ctx context.Context, script *Script, key, id string, wait int) (uint64, error) {
+// ask runs a script of acquire and returns the token of a grant, or 0 and how many
+// stand before id in the queue.
+func (h *queued) ask(ctx context.Context, script *Script, key, id string, wait int) (token uint64, ahead int64, err error) {
 	reply, err := h.evalNext(ctx, "acquire", script, h.keysOf(key), id, wait)
 	if err != nil {
-		return 0, err
+		return 0, 0, err
 	}
-	token, ok := reply.(int64)
-	if !ok || token < 0 {
-		return 0, fmt.Errorf("redis: acquire: %w: the script answered %v", lock.ErrUncertain, reply)
+	n, ok := reply.(int64)
+	switch {
+	case !ok || n < 0 && wait == 0:
+		return 0, 0, fmt.Errorf("redis: acquire: %w: the script answered %v", lock.ErrUncertain, reply)
+	case n < 0:
+		return 0, -n - 1, nil
 	}
-	return uint64(token), nil
+	return uint64(n), 0, nil
 }
 
 // settle turns the outcome of an attempt into a lease, or into an error that

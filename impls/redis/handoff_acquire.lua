@@ -1,7 +1,7 @@
 -- What handoff_queue.lua has left to do.
 if redis.call('exists', KEYS[1]) == 1 then
   if wait then
-    redis.call('rpush', KEYS[2], ARGV[1])
+    return -redis.call('rpush', KEYS[2], ARGV[1])
   end
   return 0
 end

@@ -9,53 +9,91 @@ import (
 )
 
 // checkEvery is how long a lease that ended without a release stays unnoticed
-// by those that wait, at most; less if a quarter of the TTL is. The holder may
-// be another process with a much shorter TTL. A process that waits and is granted
-// nothing sends four short scripts a second for each key, however many owners wait
-// in it.
+// by the first of those that wait, at most; less if a quarter of the TTL is. The
+// holder may be another process with a much shorter TTL.
 const checkEvery = 250 * time.Millisecond
 
-// tend checks the keys that are waited for, at every second tick at most. It asks
-// for the first waiter of each key; the others come after it.
+// checkRarely is the longest that a process relies on its messages and on those
+// before it in the queue.
+const checkRarely = 5 * time.Second
+
+// every is checkEvery where the TTL allows for it.
+func (h *queued) every() time.Duration { return min(max(h.c.TTL/4, time.Millisecond), checkEvery) }
+
+// rarely is checkRarely where the TTL allows for it: most of a lease is left then.
+func (h *queued) rarely() time.Duration { return max(h.every(), min(h.c.TTL/2, checkRarely)) }
+
+// pause is how long w, with ahead others before it in the queue, needs no check.
 //
-// A key of which a waiter before that one was granted the lock since the last tick
-// needs no check: its lease was ended by a release, its queue is in order and its
-// messages arrive. So where many processes hand over to each other none of them
-// asks, and no check gets between two owners.
+// Only the first must look whether a lease has ended, and who is first knows it:
+// while somebody has the key and does not give it back, for a TTL, nobody moves, and
+// in that time all have looked where they stand. So each looks the less the farther
+// it is from its turn, and the checks of n processes grow with log n and not with n:
+// at 250 ms for each of 64 they would cost the server more than the hand-overs do
+// where a hold takes 100 ms. Whoever is ahead but gone counts as one that is there.
+//
+// One with a name is not so patient, for the key may be its owner's by another call.
+func (h *queued) pause(w *waiter, ahead int64) time.Duration {
+	every := h.every()
+	if ahead < 0 || w.named {
+		return every
+	}
+	return min(time.Duration(min(ahead, 1<<20)+1)*every, h.rarely())
+}
+
+// tend checks the keys that are waited for.
 func (h *queued) tend() {
-	tick := time.NewTicker(min(max(h.c.TTL/4, time.Millisecond), checkEvery) / 2)
+	every := h.every()
+	tick := time.NewTicker(every / 2)
 	defer tick.Stop()
-	var looked map[string]bool // at the last tick
-	for odd := true; ; odd = !odd {
+	var sleepers time.Time // when they are looked at next
+	for {
 		select {
 		case <-h.closed:
 			return
 		case <-tick.C:
 		}
-		h.mu.Lock()
-		first := make(map[string]*waiter)
-		for _, w := range h.waiting {
-			if f := first[w.key]; w.queued && (f == nil || w.number < f.number) {
-				first[w.key] = w
-			}
+		soon := time.Now().Add(every / 4) // the next tick would be later than due
+		for _, w := range h.stuck(soon) {
+			h.look(w.key, []any{w.id})
 		}
-		moved := h.moved
-		h.moved = make(map[string]uint64)
-		h.mu.Unlock()
-		looking := make(map[string]bool)
-		for key, w := range first {
-			number, ok := moved[key]
-			if looked[key] || ok && number < w.number {
-				continue
-			}
-			looking[key] = true
-			h.look(key, []any{w.id})
-		}
-		looked = looking
-		if odd {
+		if soon.After(sleepers) {
+			sleepers = soon.Add(h.rarely())
 			h.lookAtSleepers()
 		}
 	}
+}
+
+// stuck returns the waiters for which a check is due by soon: of those for one key
+// the first in this process, since the others come after it, and the first of those
+// with a name.
+//
+// A key of which a waiter before that one was granted the lock since the last call
+// needs no check: its lease was ended by a release, its queue is in order and its
+// messages arrive. So where many processes hand over to each other none of them
+// asks, and no check gets between two owners.
+func (h *queued) stuck(soon time.Time) (due []*waiter) {
+	type group struct {
+		key   string
+		named bool
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	first := make(map[group]*waiter)
+	for _, w := range h.waiting {
+		g := group{w.key, w.named}
+		if f := first[g]; w.queued && (f == nil || w.number < f.number) {
+			first[g] = w
+		}
+	}
+	for _, w := range first {
+		if number, ok := h.moved[w.key]; !soon.Before(w.due) && (!ok || number > w.number) {
+			w.due = soon.Add(h.every() / 2) // unless the answer tells otherwise
+			due = append(due, w)
+		}
+	}
+	clear(h.moved)
+	return due
 }
 
 // mostIDs bounds the arguments of a script: Lua's stack is finite.
@@ -110,8 +148,15 @@ func (h *queued) look(key string, ids []any) {
 	sent := time.Now()
 	answer, err := h.eval(ctx, "check", h.check, h.keysOf(key), ids...)
 	reply, ok := answer.([]any)
-	if err != nil || !ok || len(reply) < 2 {
+	if err != nil || !ok || len(reply) < 3 {
 		return
+	}
+	if ahead, ok := reply[2].(int64); ok {
+		h.mu.Lock()
+		if w := h.waiting[ids[0].(string)]; w != nil {
+			w.due = sent.Add(h.pause(w, ahead))
+		}
+		h.mu.Unlock()
 	}
 	if value, _ := reply[0].(string); value != "" {
 		h.deliver(value, sent)
@@ -123,7 +168,7 @@ func (h *queued) look(key string, ids []any) {
 	// was under way. Those that still wait now were lost by the server.
 	var lost []any
 	h.mu.Lock()
-	for _, id := range reply[2:] {
+	for _, id := range reply[3:] {
 		if text, _ := id.(string); h.waiting[text] != nil {
 			lost = append(lost, id)
 		}

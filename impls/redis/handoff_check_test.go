@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/lockbench/lockbench/impls/lock"
+	"github.com/lockbench/lockbench/impls/redis"
 )
 
 // taker takes and releases key by l again and again until ctx ends.
@@ -84,5 +85,106 @@ func TestHandoffForgottenAmongTheServed(t *testing.T) {
 		}
 		release(t, r.lease)
 		takers.Wait()
+	})
+}
+
+// Soon is when a check is due of a waiter that must see a lease end, and later
+// is beyond that.
+const (
+	soon  = 250 * time.Millisecond
+	later = time.Second
+)
+
+// Who stands far back in the queue looks seldom, whether its process has just joined
+// or knows its place from a check, and often as soon as it is the first.
+func TestHandoffChecksByPlace(t *testing.T) {
+	s := newServer(t, adapters()[0], startRedis(t), true)
+	held := mustTry(t, s.open(t, "redis-handoff", nil), "k")
+	ctx, leave := context.WithCancel(t.Context())
+	var checks atomic.Int64
+	var waits []<-chan result
+	for i := range 9 {
+		waits = append(waits, enqueue(ctx, t, s, s.open(t, "redis-handoff", nil), int64(i+1)))
+	}
+	hook := func(_ context.Context, step string) error {
+		if step == "before-check" {
+			checks.Add(1)
+		}
+		return nil
+	}
+	last := openVariant(t, s.variant(t, "redis-handoff"), s.at, lock.Config{TTL: 4 * time.Second, Hook: hook})
+	mine := enqueue(t.Context(), t, s, last, 10)
+	rarely := func() bool { return redis.Due(last)[0] > later }
+	until(t, "a new waiter with a late check", rarely)
+	until(t, "its first check", func() bool { return checks.Load() > 0 })
+	until(t, "a late check after that", rarely)
+	leave()
+	for _, w := range waits {
+		if r := wait(t, "one that left", w); r.err == nil {
+			t.Error("one that left was granted the key")
+		}
+	}
+	until(t, "a check soon", func() bool { return redis.Due(last)[0] <= soon })
+	s.do(t, "DEL", "k")
+	r := wait(t, "the last", mine)
+	if r.err != nil {
+		t.Fatal(r.err)
+	}
+	release(t, r.lease)
+	if err := held.Release(t.Context()); err == nil {
+		t.Error("the key was removed, and its release found it")
+	}
+}
+
+// Those before it whose processes are gone keep nobody from the key when a lease
+// ends without a release.
+func TestHandoffLeaseEndsBehindTheDead(t *testing.T) {
+	eachServer(t, func(t *testing.T, s *server) {
+		held := mustTry(t, s.open(t, "redis-handoff", nil), "k")
+		dead := s.open(t, "redis-handoff", nil)
+		for i := range 3 {
+			enqueue(t.Context(), t, s, dead, int64(i+1))
+		}
+		alive := enqueue(t.Context(), t, s, s.open(t, "redis-handoff", nil), 4)
+		listening := s.inboxes(t)
+		if err := dead.Close(); err != nil {
+			t.Fatal(err)
+		}
+		until(t, "the server noticing", func() bool { return s.inboxes(t) < listening })
+		s.do(t, "DEL", "k")
+		r := wait(t, "the live waiter", alive)
+		if r.err != nil {
+			t.Fatal(r.err)
+		}
+		release(t, r.lease)
+		if err := held.Release(t.Context()); err == nil {
+			t.Error("the key was removed, and its release found it")
+		}
+	})
+}
+
+// One with a name looks often wherever it stands, and although others of its process
+// stand before it: its owner may get the key by another call.
+func TestHandoffChecksForTheNamed(t *testing.T) {
+	eachServer(t, func(t *testing.T, s *server) {
+		holder, l := s.open(t, "redis-handoff", nil), s.open(t, "redis-handoff", nil)
+		held := mustTry(t, holder, "k")
+		ctx, leave := context.WithCancel(t.Context())
+		for i := range 9 {
+			enqueue(ctx, t, s, holder, int64(i+1))
+		}
+		nameless := enqueue(ctx, t, s, l, 10)
+		named := enqueueAs(ctx, t, s, l, "me", 11)
+		until(t, "a late check of the one and a soon one of the other", func() bool {
+			in := redis.Due(l)
+			return len(in) == 2 && in[0] > later && in[1] <= soon && in[1] > 0
+		})
+		leave()
+		for _, w := range []<-chan result{nameless, named} {
+			if r := wait(t, "one that left", w); r.err == nil {
+				t.Error("one that left was granted the key")
+			}
+		}
+		release(t, held)
 	})
 }

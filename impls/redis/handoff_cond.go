@@ -28,7 +28,7 @@ var handoffAsleep string
 // other waiter is.
 //
 //	cost     Wait 1 script, which also hands the key on; Signal and Broadcast 1 script that
-//	         reads the whole list; per process that sleeps and 250 ms a look at the list
+//	         reads the whole list; per process that sleeps a look at the list each ttl/2 or 5 s
 //	source   C. A. R. Hoare, "Monitors", 1974, with the signals of B. Lampson and D. Redell,
 //	         "Experience with Processes and Monitors in Mesa", 1980: a hint, after which the
 //	         owner looks at its condition again
@@ -42,7 +42,7 @@ var handoffAsleep string
 //   - A signal that moved an owner in the moment in which its context ended is
 //     used by it: its Wait returns nil, so that no signal is lost.
 //   - If the server loses the list, or the answer that an owner was moved, the
-//     owner wakes up within 500 ms although nobody signalled. A lost message is
+//     owner wakes up within ttl/2 or 5 s, and 250 ms, although nobody signalled. A lost message is
 //     found as that of a waiter in the queue.
 //   - The list of a key whose sleepers all died stays until a signal finds them
 //     or somebody removes it.

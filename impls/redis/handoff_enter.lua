@@ -1,6 +1,7 @@
 -- ARGV[1] the id of a waiter that acts for an owner with a name. If that owner
 -- has the lock, it has one more hold. Else the waiter waits in the queue if the
--- lock is held. Returns the token of the grant, or 0 if it waits.
+-- lock is held. Returns the token of the grant, or the length of the queue as
+-- handoff_queue.lua does.
 local value = redis.call('get', KEYS[1])
 if value then
   local token, holder = parse(value)
@@ -10,10 +11,10 @@ if value then
       return grant(process .. numbers .. ',' .. number .. name, token)
     end
   end
-  redis.call('rpush', KEYS[2], ARGV[1])
-  return 0
+  return -redis.call('rpush', KEYS[2], ARGV[1])
 end
-if redis.call('rpushx', KEYS[2], ARGV[1]) > 0 then
-  return 0
+local length = redis.call('rpushx', KEYS[2], ARGV[1])
+if length > 0 then
+  return -length
 end
 return grant(ARGV[1], after(0))
