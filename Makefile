@@ -17,7 +17,11 @@ GALLERY ?= plots/gallery
 REDIS_RUN     ?= results/runs/redis.jsonl
 REDIS_GALLERY ?= plots/redis
 
-# The same for the locks that need commands of newer servers than the system's.
+# The same for what those who wait cost the server.
+WAITERS_RUN     ?= results/runs/redis-waiters.jsonl
+WAITERS_GALLERY ?= plots/redis-waiters
+
+# And for the locks that need commands of newer servers than the system's.
 NEWER_RUN     ?= results/runs/redis-newer.jsonl
 NEWER_GALLERY ?= plots/redis-newer
 
@@ -66,15 +70,17 @@ plots: build ## measure the quick profile, draw it, and say where the pictures a
 	bin/lockbench plot -in $(RUN) -out $(GALLERY)
 
 bench-redis: build ## measure the Redis locks beside their peers, and judge what is claimed of them
-	@mkdir -p $(dir $(REDIS_RUN)) $(dir $(NEWER_RUN)) && rm -f $(REDIS_RUN)
+	@mkdir -p $(dir $(REDIS_RUN)) $(dir $(WAITERS_RUN)) $(dir $(NEWER_RUN)) && rm -f $(REDIS_RUN) $(WAITERS_RUN)
 	$(GO) test -run '^$$' -bench 'Waiters|Relay' -benchtime 5x ./impls
 	bin/lockbench run -profile redis -out $(REDIS_RUN)
+	bin/lockbench run -profile redis-waiters -out $(WAITERS_RUN)
 	@rm -f $(NEWER_RUN)
 	@if newer=$$(scripts/newer 2>$(NEWER_RUN).log); then rm -f $(NEWER_RUN).log; \
 		LOCKBENCH_REDIS_SERVER=$$newer bin/lockbench run -profile redis-newer -out $(NEWER_RUN); \
 	else echo "bench-redis: redis-token-native is not measured: $$(tail -n 1 $(NEWER_RUN).log)"; rm -f $(NEWER_RUN).log; fi
 	@status=0; \
 	bin/lockbench claims -profile redis -in $(REDIS_RUN) -out $(REDIS_GALLERY) || status=1; \
+	bin/lockbench claims -profile redis-waiters -in $(WAITERS_RUN) -out $(WAITERS_GALLERY) || status=1; \
 	if [ -e $(NEWER_RUN) ]; then bin/lockbench claims -profile redis-newer -in $(NEWER_RUN) -out $(NEWER_GALLERY) || status=1; fi; \
 	exit $$status
 

@@ -41,22 +41,7 @@ was missed or could not be judged.`,
 			file := fs.String("claims", "", "read the claims from this YAML `file`")
 			name := fs.String("profile", "redis", "judge the claims that come with this `profile`")
 			return func(_ context.Context, std stdio) error {
-				source, text := *name, redisClaims
-				switch {
-				case *file != "":
-					var err error
-					if text, err = os.ReadFile(*file); err != nil {
-						return misuse("claims: %w", err)
-					}
-					source = *file
-				case *name == "redis-newer":
-					text = newerClaims
-				case *name == "engines":
-					text = enginesClaims
-				case *name != "redis":
-					return misuse("the profile %q comes with no claims; redis, redis-newer and engines do", *name)
-				}
-				list, err := readClaims(source, text)
+				list, err := chosenClaims(*file, *name)
 				if err != nil {
 					return err
 				}
@@ -64,6 +49,22 @@ was missed or could not be judged.`,
 			}
 		},
 	}
+}
+
+// chosenClaims are those in file, or those of the profile if file is "".
+func chosenClaims(file, profile string) ([]results.Claim, error) {
+	if file == "" {
+		text, err := profileClaims(profile)
+		if err != nil {
+			return nil, err
+		}
+		return readClaims(profile, text)
+	}
+	text, err := os.ReadFile(file)
+	if err != nil {
+		return nil, misuse("claims: %w", err)
+	}
+	return readClaims(file, text)
 }
 
 func filename(text string) (string, error) {

@@ -232,7 +232,11 @@ func TestPlanNodes(t *testing.T) {
 // What make plots measures has to be over in less than 6 minutes, with room for
 // connecting and probing, some 200 ms a run, and for starting the servers.
 func TestQuickProfile(t *testing.T) {
-	parts, err := defaultGrid().scenario("quick", quickProfile, nil)
+	text, err := profile("quick")
+	if err != nil {
+		t.Fatal(err)
+	}
+	parts, err := defaultGrid().scenario("quick", text, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,7 +1,6 @@
 package main
 
 import (
-	_ "embed"
 	"errors"
 	"flag"
 	"fmt"
@@ -9,49 +8,6 @@ import (
 
 	yaml "go.yaml.in/yaml/v4"
 )
-
-// quickProfile is the scenario of -profile quick, which `make plots` measures.
-//
-//go:embed quick.yaml
-var quickProfile []byte
-
-// redisProfile is that of `make bench-redis`, with the claims that it decides.
-//
-//go:embed redis.yaml
-var redisProfile []byte
-
-//go:embed redis.claims.yaml
-var redisClaims []byte
-
-// newerProfile is its second part, for servers that have compare-and-delete.
-//
-//go:embed redis-newer.yaml
-var newerProfile []byte
-
-//go:embed redis-newer.claims.yaml
-var newerClaims []byte
-
-// enginesProfile is that of `make bench-engines`, with its claims.
-//
-//go:embed engines.yaml
-var enginesProfile []byte
-
-//go:embed engines.claims.yaml
-var enginesClaims []byte
-
-func profile(name string) ([]byte, error) {
-	switch name {
-	case "quick":
-		return quickProfile, nil
-	case "redis":
-		return redisProfile, nil
-	case "redis-newer":
-		return newerProfile, nil
-	case "engines":
-		return enginesProfile, nil
-	}
-	return nil, misuse("there is no profile %q; there are quick, redis, redis-newer and engines", name)
-}
 
 func readScenario(name string) ([]byte, error) {
 	text, err := os.ReadFile(name)
