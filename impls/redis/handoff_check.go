@@ -28,9 +28,9 @@ func (h *queued) rarely() time.Duration { return max(h.every(), min(h.c.TTL/2, c
 // Only the first must look whether a lease has ended, and who is first knows it:
 // while somebody has the key and does not give it back, for a TTL, nobody moves, and
 // in that time all have looked where they stand. So each looks the less the farther
-// it is from its turn, and the checks of n processes grow with log n and not with n:
-// at 250 ms for each of 64 they would cost the server more than the hand-overs do
-// where a hold takes 100 ms. Whoever is ahead but gone counts as one that is there.
+// it is from its turn: 64 processes that wait for a lock held for 100 ms send one
+// check for each hold, where one each 250 ms would make 26, which cost the server more
+// than the hand-over did. Whoever is ahead but gone counts as one that is there.
 //
 // One with a name is not so patient, for the key may be its owner's by another call.
 func (h *queued) pause(w *waiter, ahead int64) time.Duration {
