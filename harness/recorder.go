@@ -98,12 +98,13 @@ type op struct {
 	due, called, granted, freed, done int64
 	cycle                             int64 // closed loop: since the owner's previous round ended
 	shared, lost                      bool
+	early                             bool  // it ended before the window was seen to begin
 	err                               error // of Release, other than lost
 }
 
 // granted records o. An operation belongs to the measured window by the instant
 // that begins what is measured: latencies by their call (open loop: by their due
-// time), throughput by the grant.
+// time), throughput by the grant; none that is early does.
 func (rec *recording) granted(o op) {
 	r := rec.shard(o.owner)
 	began := o.called
@@ -111,7 +112,8 @@ func (rec *recording) granted(o op) {
 		began = o.due
 	}
 	start := rec.window.start.Load()
-	inGrants, inLatency := rec.window.holds(o.granted), rec.window.holds(began)
+	in := func(at int64) bool { return !o.early && rec.window.holds(at) }
+	inGrants, inLatency := in(o.granted), in(began)
 
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -146,7 +148,7 @@ func (rec *recording) granted(o op) {
 			r.lost++
 		}
 	}
-	if rec.window.holds(o.done) {
+	if in(o.done) {
 		r.cycles++
 		r.cycleSum += o.cycle
 	}

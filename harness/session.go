@@ -278,9 +278,13 @@ func (s *session) loop(ctx, releases context.Context, owner int) {
 			return
 		}
 		granted := s.operate(ctx, releases, locker, &o, hold)
-		// The window may have begun between that look at it and the call.
-		if l.Ops > 0 && !counted && s.rec.window.holds(o.due) && s.left.Add(-1) < 0 {
-			return
+		if l.Ops > 0 && !counted {
+			// The window may have begun between that look at it and the call. If not, it
+			// may do so before the recorder looks, at an instant that was before the call.
+			o.early = !s.rec.window.holds(o.due)
+			if !o.early && s.left.Add(-1) < 0 {
+				return
+			}
 		}
 		if !granted {
 			continue
