@@ -45,6 +45,8 @@ race: ## run all tests under the race detector, without the longest
 
 soak: ## work all sound variants for ten minutes under the race detector
 	LOCKBENCH_SOAK=10m $(GO) test -race -timeout 60m -count 1 -v -run TestSoak ./impls
+	@newer=$$(scripts/newer) || { echo "soak: redis-token-native is not worked: no newer server is to be had"; exit 1; }; \
+	LOCKBENCH_REDIS_SERVER=$$newer LOCKBENCH_REQUIRE=valkey9 LOCKBENCH_SOAK=10m $(GO) test -race -timeout 60m -count 1 -v -run TestSoak/redis-token-native ./impls
 
 lint: ## check format, vet and style
 	@test -z "$$(gofmt -l .)" || { echo "gofmt would change:"; gofmt -l .; exit 1; }
