@@ -59,6 +59,7 @@ func (h *queued) tend() {
 		}
 		if soon.After(sleepers) {
 			sleepers = soon.Add(h.rarely())
+			h.disperse()
 			h.lookAtSleepers()
 		}
 	}
