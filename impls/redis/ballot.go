@@ -57,12 +57,14 @@ type ballot struct {
 	watchers []*watcher // those in await
 	failed   error      // of the first node that could not be asked
 	flying   int        // first deletions in flight
+	spare    *ballot    // what is reserved for who comes after b in this process, or nil
+	staging  func()     // looks whether the hand-over to or from b can go on, or nil; see stage
 }
 
 // A watcher waits until over, which is called with the ballot's mu.
 type watcher struct {
 	over func() bool
-	met  chan struct{} // closed when over came to be
+	met  func() // called with mu as well, once, when over has come to be
 }
 
 func (r *redlock) newBallot(key string) *ballot {
@@ -153,12 +155,22 @@ func (b *ballot) poll(ctx context.Context, i int, inLine bool) bool {
 	return b.votes[i] == no && !b.chosen
 }
 
-// outcome waits until a majority has granted the key, or cannot do so any more.
-func (b *ballot) outcome() {
-	b.await(nil, nil, func() bool {
-		have := b.count(yes)
-		return have >= b.need || have+b.count(pending) < b.need
-	})
+// outcome waits until b is decided.
+func (b *ballot) outcome() { b.await(nil, nil, b.decided) }
+
+// decided reports whether a majority has granted the key, or cannot do so any more.
+// It needs b.mu.
+func (b *ballot) decided() bool {
+	have := b.count(yes)
+	return have >= b.need || have+b.count(pending) < b.need
+}
+
+// onOutcome calls f, which must not block, when b is decided. Then b.mu is held.
+func (b *ballot) onOutcome(f func()) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.watchers = append(b.watchers, &watcher{b.decided, f})
+	b.notify()
 }
 
 // ask sends the SET to node i and records its vote.
@@ -236,7 +248,7 @@ func (b *ballot) notify() {
 	b.watchers = slices.DeleteFunc(b.watchers, func(w *watcher) bool {
 		over := w.over()
 		if over {
-			close(w.met)
+			w.met()
 		}
 		return over
 	})
@@ -250,11 +262,12 @@ func (b *ballot) await(done <-chan struct{}, late <-chan time.Time, over func() 
 		b.mu.Unlock()
 		return true
 	}
-	w := &watcher{over, make(chan struct{})}
+	met := make(chan struct{})
+	w := &watcher{over, func() { close(met) }}
 	b.watchers = append(b.watchers, w)
 	b.mu.Unlock()
 	select {
-	case <-w.met:
+	case <-met:
 		return true
 	case <-done:
 	case <-b.closed: // what was sent is still answered, or times out soon
@@ -327,7 +340,12 @@ func (b *ballot) drop(ctx context.Context) {
 		}
 	}
 	b.flying += len(held) // or an answer that comes just now would retire b
+	spare := b.spare
+	b.spare = nil
 	b.mu.Unlock()
+	if spare != nil {
+		b.resign(ctx, spare)
+	}
 	b.giveBack(ctx, held)
 	b.retire()
 }
@@ -416,7 +434,7 @@ func (b *ballot) release(ctx context.Context) error {
 		return have >= b.need || have+b.count(yes, unsure, doubted, pending) < b.need
 	}
 	if heir := b.lines.heir(b.key); heir != nil {
-		heir.handed <- b.pass(uncut)
+		b.pass(uncut, heir)
 	} else if next := b.successor(); next != "" {
 		b.passOn(uncut, next)
 	} else {

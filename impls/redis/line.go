@@ -31,6 +31,7 @@ type spot struct {
 	freed chan struct{} // holds one: an owner of this process has released the key
 
 	waits  bool         // for an owner of this process to release the key; guarded by lines.mu
+	heir   bool         // it was to be handed the key before; guarded by lines.mu
 	handed chan *ballot // takes one: the attempt that a releasing owner makes for this one
 }
 
@@ -135,7 +136,7 @@ func (l *lines) resume(p *spot) *ballot {
 	if waits {
 		return nil
 	}
-	return <-p.handed // who took the word sends it at once
+	return <-p.handed // who took the word sends it once the nodes have answered, or timed out
 }
 
 // heir returns the first of key's line if it may be handed the key, which then
@@ -151,8 +152,19 @@ func (l *lines) heir(key string) *spot {
 		l.passes = make(map[string]int)
 	}
 	l.passes[key]++
-	line[0].waits = false
+	line[0].waits, line[0].heir = false, true
 	return line[0]
+}
+
+// more reports whether somebody waits for key who may be handed it by the heir.
+func (l *lines) more(key string) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	line := l.byKey[key]
+	if len(line) > 0 && line[0].heir {
+		line = line[1:]
+	}
+	return len(line) > 0 && l.passes[key] < maxPasses
 }
 
 // turn waits until p is the first of its line, ctx ends or closed is closed,

@@ -5,62 +5,106 @@ import (
 	_ "embed" // the script
 	"runtime"
 	"slices"
+	"sync"
 	"time"
 )
 
 //go:embed redlock_pass.lua
 var redlockPass string
 
-// pass gives the key back by giving it to the next owner in line: the ballot
-// that it returns is that owner's attempt, and on its way.
+// A stake is one node that has granted the key to of.
+type stake struct {
+	of *ballot
+	at int
+}
+
+// pass gives the key back by giving it to heir, the next owner in line, which is
+// handed its attempt once that is decided.
 //
 // On a node that granted b, one script does both. Where another owner has the
 // key, or nothing was asked, the next owner asks for itself; where it is not
 // known what b holds, the next owner leaves the node alone, since its SET might
 // meet a grant of b that is yet to be given back.
 //
-// A majority of the nodes that granted b is asked at once, and the others once
-// those have answered, in the time of the next owner's hold: the grant needs no
-// more, and the others' work would only delay it where cores or the network are
-// shared. Should one of the majority say no or be slow, the others are asked
-// without more ado (a hedged request; J. Dean, L. A. Barroso, "The Tail at Scale",
-// CACM 56(2), 2013).
-func (b *ballot) pass(ctx context.Context) *ballot {
-	next := newBallot(b.owned, b.lines, b.turns, b.key)
-	swap, ask := b.yield(ctx)
+// As many nodes are asked at once as make a majority, together with those that
+// were reserved for the next owner, and the others once those have answered, in
+// the time of its hold: the grant needs no more, and the others' work would only
+// delay it where cores or the network are shared. If a third owner waits they are
+// reserved for that one. Should one of the majority say no or be slow, the others
+// are asked for the next owner without more ado (a hedged request; J. Dean,
+// L. A. Barroso, "The Tail at Scale", CACM 56(2), 2013).
+func (b *ballot) pass(ctx context.Context, heir *spot) {
+	next := b.heirloom()
+	give, fill := b.yield(ctx)
+	if next == nil {
+		next = newBallot(b.owned, b.lines, b.turns, b.key)
+	}
+	next.begin()
+	after := b.successor() // of the line of all processes
 	next.mu.Lock()
-	next.sent = time.Now()
-	next.next = b.successor() // of the line of all processes
-	for _, i := range append(slices.Clone(swap), ask...) {
+	if after != "" {
+		next.next = after
+	}
+	var first []int // the nodes that make the majority
+	for i, v := range next.votes {
+		if v == yes || v == pending {
+			first = append(first, i)
+		}
+	}
+	fill = slices.DeleteFunc(fill, func(i int) bool { return next.votes[i] != absent && next.votes[i] != no })
+	now := give[:min(len(give), b.need-len(first))]
+	for _, h := range now {
+		first = append(first, h.at)
+	}
+	for _, h := range give {
+		next.votes[h.at] = pending
+	}
+	for _, i := range fill {
 		next.votes[i] = pending
 	}
 	next.mu.Unlock()
-	b.staged(swap, ask, func(i int) {
-		if !b.spawn(func() { b.swap(ctx, i, next) }) {
-			next.set(i, absent, errClosed)
-			b.finish(ctx, i) // close still waits for the hedge
-		}
-	}, func(i int) {
-		ask := func() {
-			b.mu.Lock()
-			may := b.mayHold(i)
-			b.mu.Unlock()
-			if may {
-				b.free(ctx, i)
+	giveOn := func(stakes []stake) {
+		for _, h := range stakes {
+			if !b.spawn(func() { h.of.swap(ctx, h.at, next) }) {
+				next.set(h.at, absent, errClosed)
+				h.of.finish(ctx, h.at) // a closed Locker gives back what it can
 			}
-			next.ask(ctx, i)
 		}
-		if !b.spawn(ask) {
-			next.set(i, absent, errClosed)
+	}
+	next.stage(first, pending, yes, func(granted bool) {
+		if rest := give[len(now):]; !granted || !next.reserve(ctx, rest) {
+			giveOn(rest)
+		}
+		for _, i := range fill {
+			ask := func() {
+				b.mu.Lock()
+				may := b.mayHold(i)
+				b.mu.Unlock()
+				if may {
+					b.free(ctx, i)
+				}
+				next.ask(ctx, i)
+			}
+			if !b.spawn(ask) {
+				next.set(i, absent, errClosed)
+			}
 		}
 	})
-	return next
+	// It is not woken before that, since it could do nothing but wait.
+	next.onOutcome(func() { heir.handed <- next })
+	if len(now) == 1 && b.enter() {
+		// For another goroutine another thread wakes, which costs more than the question.
+		defer b.running.Done()
+		now[0].of.swap(ctx, now[0].at, next)
+		return
+	}
+	giveOn(now)
 }
 
-// yield says on which nodes the key can be given to another owner, in the order
+// yield says which nodes the key can be given to another owner on, in the order
 // in which they are to be asked, and on which that one must ask for itself; and
-// gives it back where neither can be.
-func (b *ballot) yield(ctx context.Context) (give, fill []int) {
+// gives it back where neither can be. What is reserved is the last to be given.
+func (b *ballot) yield(ctx context.Context) (give []stake, fill []int) {
 	var free []int
 	home := b.turns.home(b.key)
 	b.mu.Lock()
@@ -71,7 +115,7 @@ func (b *ballot) yield(ctx context.Context) (give, fill []int) {
 		down := b.list[i].down.Load()
 		switch v := b.votes[i]; {
 		case v == yes && !down:
-			give = append(give, i)
+			give = append(give, stake{b, i})
 		case v == yes || v == unsure || v == doubted:
 			free = append(free, i)
 		case (v == no || v == absent) && !down || b.mayHold(i):
@@ -79,29 +123,15 @@ func (b *ballot) yield(ctx context.Context) (give, fill []int) {
 		}
 	}
 	b.flying += len(give) + len(free) // a hand-over is a first deletion, as it were
+	spare := b.spare
+	b.spare = nil
 	b.mu.Unlock()
 	b.giveBack(ctx, free)
+	if spare != nil {
+		reserved, _ := spare.yield(ctx) // it has no other nodes than these
+		give = append(give, reserved...)
+	}
 	return give, fill
-}
-
-// staged gives the key on a majority of the nodes give at once, and on the others
-// and those of fill when hedge returns.
-func (b *ballot) staged(give, fill []int, giveOn, fillOn func(i int)) {
-	first := give[:min(len(give), b.need)]
-	for _, i := range first {
-		giveOn(i)
-	}
-	rest := func() {
-		for _, i := range give[len(first):] {
-			giveOn(i)
-		}
-		for _, i := range fill {
-			fillOn(i)
-		}
-	}
-	if len(first) < b.need || !b.spawn(func() { b.hedge(first); rest() }) {
-		rest()
-	}
 }
 
 // hedgeDelay is how long the nodes that a hand-over can do without are spared.
@@ -109,25 +139,56 @@ func (b *ballot) staged(give, fill []int, giveOn, fillOn func(i int)) {
 // time-out of a node.
 const hedgeDelay = time.Millisecond
 
-// hedge returns when the nodes first, which are a majority, have all given the key
-// to another owner; when one of them did not; or after hedgeDelay, for that one of
-// them is slow.
-func (b *ballot) hedge(first []int) {
-	late := time.NewTimer(hedgeDelay)
-	defer late.Stop()
-	b.await(nil, late.C, func() bool {
-		given := 0
+// stage lets rest run once, when the votes of all nodes in first, which are a
+// majority, have come from before to after, with true; or with false when one of them
+// has become another, or after hedgeDelay, for that one of them is slow. It runs at
+// once if there is no majority to wait for. Who changes those votes calls staged.
+//
+// No goroutine waits for this: it would take the CPU from those that ask the nodes.
+func (b *ballot) stage(first []int, before, after vote, rest func(granted bool)) {
+	if len(first) < b.need || !b.enter() {
+		rest(false)
+		return
+	}
+	var once sync.Once
+	late := time.AfterFunc(hedgeDelay, func() {
+		defer b.running.Done()
+		once.Do(func() { rest(false) })
+	})
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.staging = func() {
+		n, over := 0, false
+		b.mu.Lock()
 		for _, i := range first {
 			switch b.votes[i] {
-			case gone:
-				given++
-			case yes:
+			case after:
+				n++
+			case before:
 			default:
-				return true
+				over = true
 			}
 		}
-		return given == len(first)
-	})
+		b.mu.Unlock()
+		if n == len(first) || over {
+			once.Do(func() {
+				if late.Stop() {
+					b.running.Done()
+				}
+				rest(!over)
+			})
+		}
+	}
+}
+
+// staged goes on with what stage has begun, if that is due.
+func (b *ballot) staged() {
+	b.mu.Lock()
+	f := b.staging
+	b.mu.Unlock()
+	if f != nil {
+		f()
+	}
 }
 
 // swap puts the token of next in the place of b's on node i, and records what
@@ -150,15 +211,70 @@ func (b *ballot) swap(ctx context.Context, i int, next *ballot) {
 	late := next.set(i, is, err) // the next owner first: it is the one that waits
 	runtime.Gosched()            // and goes before whom b wakes
 	b.handed(ctx, i, was, err, func(bool) {
+		next.staged()
 		if late {
-			next.finish(ctx, i)
+			b.later(func() { next.finish(ctx, i) })
 		}
 	})
 }
 
+// passOn gives the key back by giving it to the process of the token next, which
+// the nodes tell of it. As in pass, a majority comes first; of that the node with
+// the line, whose message says who follows.
+func (b *ballot) passOn(ctx context.Context, next string) {
+	give, fill := b.yield(ctx)
+	handOn := func(stakes []stake) {
+		for _, h := range stakes {
+			if !b.spawn(func() { h.of.handOn(ctx, h.at, next) }) {
+				h.of.finish(ctx, h.at) // close still waits for the hedge
+			}
+		}
+	}
+	now := give[:min(len(give), b.need)]
+	var first []int
+	for _, h := range now {
+		if h.of == b {
+			first = append(first, h.at)
+		}
+	}
+	b.stage(first, yes, gone, func(bool) {
+		handOn(give[len(now):])
+		for _, i := range fill {
+			b.spawn(func() {
+				// The grant is heard of by who it is for, and missed by nobody.
+				_, _ = Eval(ctx, b.list[i].conn, b.turns.hand, []string{b.key, lineKey(b.key)}, b.owner, next, 1)
+			})
+		}
+	})
+	handOn(now)
+}
+
+// handOn is swap with an owner of another process.
+func (b *ballot) handOn(ctx context.Context, i int, next string) {
+	reply, err := Eval(ctx, b.list[i].conn, b.turns.hand, []string{b.key, lineKey(b.key)}, b.owner, next, 0)
+	if silent(err) {
+		b.suspect(b.list[i])
+	}
+	was := yes // refused: what was held still is
+	switch {
+	case lostAnswer(err):
+		was = doubted
+	case err == nil && one(reply):
+		was = gone
+	case err == nil:
+		was = lost
+	}
+	b.handed(ctx, i, was, err, func(free bool) {
+		if free {
+			b.lines.wake(b.key) // who waits in this process does so in the line from now on
+		}
+		b.staged()
+	})
+}
+
 // handed records what an attempt to give the key to another owner on node i has
-// left of b there, and sees to the rest; between these it calls and, with whether
-// this node has made it a majority that let go.
+// left of b there, and sees to the rest, for which nobody waits; between these it
+// calls and, with whether this node has made it a majority that let go.
 func (b *ballot) handed(ctx context.Context, i int, was vote, err error, and func(free bool)) {
 	b.mu.Lock()
 	still := b.record(i, was, err)
@@ -166,9 +282,18 @@ func (b *ballot) handed(ctx context.Context, i int, was vote, err error, and fun
 	b.mu.Unlock()
 	b.landed()
 	and(free)
-	if still {
-		b.finish(ctx, i)
-	} else {
-		b.insist(ctx, i)
+	switch {
+	case still:
+		b.later(func() { b.finish(ctx, i) })
+	case was != gone && was != lost:
+		b.later(func() { b.insist(ctx, i) })
+	}
+}
+
+// later runs f in a goroutine that close waits for, or at once if close does so
+// already.
+func (b *ballot) later(f func()) {
+	if !b.spawn(f) {
+		f()
 	}
 }

@@ -16,7 +16,8 @@ import (
 //	cost     acquire 1 command to each node at once, or, where somebody competes, 1 to
 //	         the key's first node and then 1 to each of the others; while held 1 command a
 //	         poll; release 1 script to each node that granted, which is also the acquire of
-//	         the next owner in line where one of the same Locker waits
+//	         the next owner in line where one of the same Locker waits: where more of them
+//	         do, to a majority only, of which all but one have been asked before
 //	safe     while the holder ends its work by Deadline, fewer than a majority of the
 //	         nodes lose their data within a ttl, and their clocks run alike within 1 %
 //	breaks   holder pauses past its Deadline; the clocks of enough nodes jump forward;
@@ -51,7 +52,9 @@ import (
 // Owners of one Locker queue in it. A release gives the key to the first of them
 // in one script on each node, which puts the token of the next owner in the place
 // of the old one and starts a new lease: for the nodes nobody could come between,
-// and the majority that let go is the one that grants. After maxPasses such
+// and the majority that let go is the one that grants. Where more of them wait, the
+// nodes that a holder can do without for its majority are given to the one after it
+// at once, so that a release has one node to ask; see reserve. After maxPasses such
 // hand-overs other processes get the key, by the same script, which tells them;
 // see turns. If none is known to wait, the key is freed on all nodes, and who is
 // first in the line is told that.
@@ -386,8 +389,10 @@ type redlockLease struct {
 
 // Release returns nil once a majority has given the key back, or has given it to
 // the next owner of this Locker that waits for it. Nodes that do not
-// answer are asked in the background; what cannot be given back there ends with
-// its ttl and blocks no majority.
+// answer are asked in the background, but for the one node whose answer grants the key
+// to the next owner: for that Release waits, for as long as Config.NodeTimeout at most
+// and whether ctx ends or not, while the next owner gets along without it. What cannot
+// be given back ends with its ttl and blocks no majority.
 func (l *redlockLease) Release(ctx context.Context) error {
 	_, err := l.step(ctx, "release", func() (any, error) { return nil, l.release(ctx) })
 	if err != nil && !dead(err) {
