@@ -269,14 +269,8 @@ func TestRedlockDeadInLine(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		if err := lease.Release(t.Context()); err != nil {
-			t.Fatal(err)
-		}
-		r := wait(t, "grant", next)
-		if r.err != nil {
-			t.Fatal(r.err)
-		}
-		if err := r.lease.Release(t.Context()); err != nil {
+		after := relays(t, lease, next)
+		if err := after.Release(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 		c.becomes(t, "k", 0)

@@ -50,6 +50,20 @@ func ends(t *testing.T, granted <-chan result) {
 	}
 }
 
+// relays releases lease and returns the one that is granted next, which is of the wait
+// that granted tells of.
+func relays(t *testing.T, lease lock.Lease, granted <-chan result) lock.Lease {
+	t.Helper()
+	if err := lease.Release(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	r := wait(t, "grant", granted)
+	if r.err != nil {
+		t.Fatal(r.err)
+	}
+	return r.lease
+}
+
 // listens lets l stand in line, so that it can be told of what concerns it, and
 // returns the node with the line.
 func (c *cluster) listens(t *testing.T, l lock.Locker) (home int) {

@@ -92,13 +92,7 @@ func TestRedlockReserves(t *testing.T) {
 		lease, granted, cancel := c.reserves(t, l)
 		defer cancel()
 		before := passes.Load()
-		if err := lease.Release(t.Context()); err != nil {
-			t.Fatal(err)
-		}
-		r := wait(t, "grant", granted)
-		if r.err != nil {
-			t.Fatal(r.err)
-		}
+		next := relays(t, lease, granted)
 		c.becomes(t, "k", 5)
 		for end := time.Now().Add(30 * time.Second); len(c.tokens(t)) != 1; time.Sleep(time.Millisecond) {
 			if time.Now().After(end) {
@@ -110,7 +104,7 @@ func TestRedlockReserves(t *testing.T) {
 		if n := passes.Load() - before; n != 3 && n != 0 {
 			t.Errorf("a hand-over on reserved nodes took %d scripts, want 3", n)
 		}
-		if err := r.lease.Release(t.Context()); err != nil {
+		if err := next.Release(t.Context()); err != nil {
 			t.Error(err)
 		}
 		c.becomes(t, "k", 0)
@@ -208,18 +202,12 @@ func TestRedlockReservedTooLong(t *testing.T) {
 			if hold > ttl/8 {
 				least = time.Now().Add(ttl)
 			}
-			if err := lease.Release(t.Context()); err != nil {
-				t.Fatal(err)
-			}
-			r := wait(t, "grant", granted)
-			if r.err != nil {
-				t.Fatal(r.err)
-			}
+			next := relays(t, lease, granted)
 			const drift = ttl/100 + 2*time.Millisecond
-			if end := r.lease.(lock.Deadliner).Deadline(); end.Before(least.Add(-drift)) {
+			if end := next.(lock.Deadliner).Deadline(); end.Before(least.Add(-drift)) {
 				t.Errorf("held for %v: the next lease ends %v too early", hold, least.Add(-drift).Sub(end))
 			}
-			if err := r.lease.Release(t.Context()); err != nil {
+			if err := next.Release(t.Context()); err != nil {
 				t.Error(err)
 			}
 			c.becomes(t, "k", 0)
