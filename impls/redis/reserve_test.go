@@ -89,25 +89,31 @@ func TestRedlockReserves(t *testing.T) {
 			})
 		}
 		l := c.open(t, true, lock.Config{TTL: time.Hour})
-		lease, granted, cancel := c.reserves(t, l)
-		defer cancel()
-		before := passes.Load()
-		next := relays(t, lease, granted)
-		c.becomes(t, "k", 5)
-		for end := time.Now().Add(30 * time.Second); len(c.tokens(t)) != 1; time.Sleep(time.Millisecond) {
-			if time.Now().After(end) {
-				t.Fatalf("the key has the tokens %v after the last one in line was served", c.tokens(t))
+		for range 20 {
+			lease, granted, cancel := c.reserves(t, l)
+			defer cancel()
+			before := passes.Load()
+			next := relays(t, lease, granted)
+			c.becomes(t, "k", 5)
+			for end := time.Now().Add(30 * time.Second); len(c.tokens(t)) != 1; time.Sleep(time.Millisecond) {
+				if time.Now().After(end) {
+					t.Fatalf("the key has the tokens %v after the last one in line was served", c.tokens(t))
+				}
+			}
+			n := passes.Load() - before
+			if err := next.Release(t.Context()); err != nil {
+				t.Error(err)
+			}
+			c.becomes(t, "k", 0)
+			switch n {
+			case 0: // the waiter was just asking for itself, as each does now and then
+			case 3: // one for the majority, and two more as nobody waits any longer
+				return
+			default:
+				t.Fatalf("a hand-over on reserved nodes took %d scripts, want 3", n)
 			}
 		}
-		// One for the majority, and two more as nobody waits any longer. A waiter that was
-		// just asking for itself, as each does now and then, makes it none.
-		if n := passes.Load() - before; n != 3 && n != 0 {
-			t.Errorf("a hand-over on reserved nodes took %d scripts, want 3", n)
-		}
-		if err := next.Release(t.Context()); err != nil {
-			t.Error(err)
-		}
-		c.becomes(t, "k", 0)
+		t.Error("nothing that was reserved was ever handed over")
 	})
 }
 
