@@ -5,12 +5,14 @@ import (
 	"crypto/tls"
 	"net"
 	"sync"
+	"sync/atomic"
 )
 
 // dials knows the open connections of one rueidis client, so that none outlives
-// it, and so that they can be ended before it does anything more. That client stores a connection which it was making when it was closed
-// (mux.go, _pipe: the store after the dial does not look at what Close has put
-// there), and nobody closes it then, nor ends its two goroutines.
+// it, and so that they can be ended before it does anything more. That client stores
+// a connection which it was making when it was closed (mux.go, _pipe: the store after
+// the dial does not look at what Close has put there), and nobody closes it then, nor
+// ends its two goroutines.
 // The zero value is ready.
 type dials struct {
 	mu     sync.Mutex
@@ -55,12 +57,17 @@ func plainDial(ctx context.Context, addr string, dialer *net.Dialer, secure *tls
 	return over.DialContext(ctx, "tcp", addr)
 }
 
-// close ends what is open and refuses what is still being dialled.
+// close ends what is open and refuses what is still being dialled. Nothing is sent on
+// any connection from then on: the end of one wakes the library's waiters, which else
+// would ask over those that are still open, for keys that nobody could give back.
 func (d *dials) close() {
 	d.mu.Lock()
 	left := d.open
 	d.open, d.closed = nil, true
 	d.mu.Unlock()
+	for c := range left {
+		c.mute.Store(true)
+	}
 	for c := range left {
 		_ = c.Conn.Close() // it is given up
 	}
@@ -68,7 +75,15 @@ func (d *dials) close() {
 
 type dialled struct {
 	net.Conn
-	of *dials
+	of   *dials
+	mute atomic.Bool // nothing more may be sent
+}
+
+func (c *dialled) Write(p []byte) (int, error) {
+	if c.mute.Load() {
+		return 0, net.ErrClosed
+	}
+	return c.Conn.Write(p)
 }
 
 func (c *dialled) Close() error {

@@ -174,7 +174,9 @@ func (r *rueidislocker) attempt(ctx context.Context, call func(context.Context, 
 		err = errRoused
 	case errors.Is(err, rueidislock.ErrNotLocked):
 		err = lock.ErrHeld
-	case err != nil && !errors.Is(err, rueidislock.ErrLockerClosed):
+	case err != nil:
+		// Also where the Locker was closed meanwhile: that cuts off what is being asked,
+		// and the library's waiter keeps to itself that it got no answer.
 		err = doubt(err)
 	}
 	if err != nil {

@@ -95,3 +95,45 @@ func TestCloseWhileConnecting(t *testing.T) {
 		eventually(t, "the end of the connection that was made during Close", func() bool { return proxies.Traffic().Open == 0 })
 	})
 }
+
+// A wait that Close ends may have been asking, and the library does not say so.
+func TestCloseLeavesWaitsUncertain(t *testing.T) {
+	tracked(t, func(t *testing.T, v lock.Variant, d lock.Deployment, key string) {
+		holder, err := v.Open(t.Context(), d, lock.Config{TTL: 10 * time.Minute})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer func() { _ = holder.Close() }()
+		lease, err := holder.Acquire(t.Context(), key)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var count lock.Counters
+		waiter, err := v.Open(t.Context(), d, lock.Config{TTL: 10 * time.Minute, Count: &count})
+		if err != nil {
+			t.Fatal(err)
+		}
+		opened, _, _ := count.Read()
+		ended := make(chan error, 1)
+		go func() {
+			_, err := waiter.Acquire(t.Context(), key)
+			ended <- err
+		}()
+		eventually(t, "a command of the waiter", func() bool {
+			cmds, _, _ := count.Read()
+			return cmds > opened
+		})
+		if err := waiter.Close(); err != nil {
+			t.Error(err)
+		}
+		if err := <-ended; !errors.Is(err, lock.ErrUncertain) {
+			t.Errorf("a wait whose Locker was closed: %v, want %v", err, lock.ErrUncertain)
+		}
+		if _, err := waiter.Acquire(t.Context(), key); err == nil || errors.Is(err, lock.ErrUncertain) {
+			t.Errorf("a wait on a closed Locker: %v, want an error that is certain", err)
+		}
+		if err := lease.Release(t.Context()); err != nil {
+			t.Error(err)
+		}
+	})
+}
