@@ -50,6 +50,32 @@ func ends(t *testing.T, granted <-chan result) {
 	}
 }
 
+// releases lets lease end, and returns where that is told.
+func releases(lease lock.Lease) <-chan error {
+	released := make(chan error, 1)
+	go func() { released <- lease.Release(context.Background()) }()
+	return released
+}
+
+// passes releases lease, which must grant the key to who waits for granted before
+// then is called, and gives that back as well.
+func (c *cluster) passes(t *testing.T, lease lock.Lease, granted <-chan result, then func()) {
+	t.Helper()
+	released := releases(lease)
+	r := wait(t, "grant", granted)
+	then()
+	if r.err != nil {
+		t.Fatal(r.err)
+	}
+	if err := wait(t, "Release", released); err != nil {
+		t.Error(err)
+	}
+	if err := r.lease.Release(t.Context()); err != nil {
+		t.Error(err)
+	}
+	c.becomes(t, "k", 0)
+}
+
 // relays releases lease and returns the one that is granted next, which is of the wait
 // that granted tells of.
 func relays(t *testing.T, lease lock.Lease, granted <-chan result) lock.Lease {
@@ -115,8 +141,7 @@ func TestRedlockHastyWord(t *testing.T) {
 				c.tamper(i, func([]any) error { <-late; return nil })
 			}
 		}
-		released := make(chan error, 1)
-		go func() { released <- lease.Release(context.Background()) }()
+		released := releases(lease)
 		tried(t, &count, before) // who is first in the line
 		close(late)
 		if err := wait(t, "Release", released); err != nil {
@@ -249,8 +274,7 @@ func TestRedlockGivesUpAsItIsServed(t *testing.T) {
 				t.Fatal("it has not left the line")
 			}
 		}
-		released := make(chan error, 1)
-		go func() { released <- lease.Release(context.Background()) }()
+		released := releases(lease)
 		if err := wait(t, "Release", released); err != nil {
 			t.Error(err)
 		}
@@ -393,20 +417,7 @@ func TestRedlockPassedTooLittle(t *testing.T) {
 			granted := asks(t.Context(), l)
 			tried(t, &count, before)
 			time.Sleep(10 * time.Millisecond) // most likely it waits again then
-			released := make(chan error, 1)
-			go func() { released <- lease.Release(context.Background()) }()
-			r := wait(t, "grant", granted)
-			end()
-			if r.err != nil {
-				t.Fatal(r.err)
-			}
-			if err := wait(t, "Release", released); err != nil {
-				t.Error(err)
-			}
-			if err := r.lease.Release(t.Context()); err != nil {
-				t.Error(err)
-			}
-			c.becomes(t, "k", 0)
+			c.passes(t, lease, granted, end)
 			if passes.Load() > 0 {
 				return
 			}
