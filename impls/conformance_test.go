@@ -8,6 +8,7 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -32,7 +33,7 @@ func TestMain(m *testing.M) {
 	given := false
 	flag.Visit(func(f *flag.Flag) { given = given || f.Name == "test.parallel" })
 	if !given {
-		if err := flag.Set("test.parallel", "24"); err != nil {
+		if err := flag.Set("test.parallel", "48"); err != nil {
 			fmt.Fprintln(os.Stderr, "setting -parallel:", err)
 			os.Exit(1)
 		}
@@ -144,13 +145,9 @@ func onBinary(t *testing.T, kind string, topology lock.Topology) server.Options 
 // conform runs the suite over variants, on one server for each need, which
 // ought to be a real one or need not.
 func conform(t *testing.T, o server.Options, variants []lock.Variant, options locktest.Options, genuine bool) {
-	servers := map[lock.Needs]*server.Server{}
+	servers := provide(t, variants, o, genuine)
 	for _, v := range variants {
-		s, asked := servers[v.Needs]
-		if !asked {
-			s = start(t, v.Needs, o, genuine)
-			servers[v.Needs] = s
-		}
+		s := servers[v.Needs]
 		t.Run(v.Name(), func(t *testing.T) {
 			if s == nil && v.Needs.Kind != "redis" {
 				t.Skipf("NOT RUN: there is no %s here; get it with scripts/servers %s", v.Needs, v.Needs.Kind)
@@ -202,6 +199,57 @@ func conform(t *testing.T, o server.Options, variants []lock.Variant, options lo
 func start(t *testing.T, n lock.Needs, o server.Options, genuine bool) *server.Server {
 	t.Helper()
 	s, err := server.Start(t.Context(), n, o)
+	return accept(t, n, o, genuine, ending(t, s), err)
+}
+
+// provide is start for each of what variants need. It starts several at once, for most
+// of the time they wait for each other; not all, or the large ones would be late.
+func provide(t *testing.T, variants []lock.Variant, o server.Options, genuine bool) map[lock.Needs]*server.Server {
+	t.Helper()
+	var needs []lock.Needs
+	for _, v := range variants {
+		if !slices.Contains(needs, v.Needs) {
+			needs = append(needs, v.Needs)
+		}
+	}
+	list, errs := make([]*server.Server, len(needs)), make([]error, len(needs))
+	var all sync.WaitGroup
+	turn := make(chan struct{}, 4)
+	for i, n := range needs {
+		all.Go(func() {
+			turn <- struct{}{}
+			list[i], errs[i] = server.Start(t.Context(), n, o)
+			<-turn
+		})
+	}
+	all.Wait()
+	for _, s := range list {
+		ending(t, s)
+	}
+	servers := make(map[lock.Needs]*server.Server)
+	for i, n := range needs {
+		servers[n] = accept(t, n, o, genuine, list[i], errs[i])
+	}
+	return servers
+}
+
+// ending closes s, which may be nil, at the end of t, and returns it.
+func ending(t *testing.T, s *server.Server) *server.Server {
+	t.Helper()
+	if s != nil {
+		t.Cleanup(func() {
+			if err := s.Close(); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	return s
+}
+
+// accept returns s, which is what server.Start made of n, or nil if t gets along
+// without, or ends t.
+func accept(t *testing.T, n lock.Needs, o server.Options, genuine bool, s *server.Server, err error) *server.Server {
+	t.Helper()
 	if n.Feature != "" && errors.Is(err, server.ErrMissing) && (!genuine || !required("valkey9")) {
 		return nil
 	}
@@ -211,11 +259,6 @@ func start(t *testing.T, n lock.Needs, o server.Options, genuine bool) *server.S
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() {
-		if err := s.Close(); err != nil {
-			t.Error(err)
-		}
-	})
 	if n.Kind == "" {
 		return s
 	}
