@@ -7,8 +7,11 @@ LDFLAGS := -X main.commit=$(COMMIT)
 # The linter is a tool of its own with its own modules, so it stays out of go.mod.
 LINT    := $(GO) run github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.15.0
 
-# Compilers and test servers share few cores with tests that need both.
-TEST    := $(GO) test -timeout 60m
+# Compilers and test servers share few cores with tests that need both. But most tests
+# wait, for a lease to end or a server to come up, so one package more than there are
+# cores is tested at a time, and first those that take longest.
+TEST    := $(GO) test -timeout 60m -p $(shell expr $$(getconf _NPROCESSORS_ONLN) + 1)
+ALL     := ./impls ./bench ./impls/redis ./...
 
 # A long run may be kept under a name of its own: make plots RUN=results/runs/mine.jsonl
 RUN     ?= results/runs/quick.jsonl
@@ -38,10 +41,10 @@ build: ## build bin/lockbench
 	$(GO) build -ldflags '$(LDFLAGS)' -o bin/lockbench ./bench
 
 test: ## run all tests
-	$(TEST) ./...
+	$(TEST) $(ALL)
 
 race: ## run all tests under the race detector, without the longest
-	$(TEST) -short -race ./...
+	$(TEST) -short -race $(ALL)
 
 soak: ## work all sound variants for ten minutes under the race detector
 	LOCKBENCH_SOAK=10m $(GO) test -race -timeout 60m -count 1 -v -run TestSoak ./impls
@@ -54,7 +57,7 @@ lint: ## check format, vet and style
 	$(LINT) run ./...
 
 cover: ## run all tests and show what they cover
-	$(TEST) -coverpkg=./... -coverprofile=cover.out ./...
+	$(TEST) -coverpkg=./... -coverprofile=cover.out $(ALL)
 	$(GO) tool cover -func=cover.out | tail -n 1
 
 servers: build ## show which servers were found and how to get the others
