@@ -17,7 +17,7 @@ import (
 type dials struct {
 	mu     sync.Mutex
 	open   map[*dialled]struct{}
-	closed bool
+	closed atomic.Bool // set with mu held
 }
 
 // A dialFn is that of rueidis.ClientOption.
@@ -37,7 +37,7 @@ func (d *dials) through(next dialFn) dialFn {
 		known := &dialled{Conn: c, of: d}
 		d.mu.Lock()
 		defer d.mu.Unlock()
-		if d.closed {
+		if d.closed.Load() {
 			_ = c.Close() // nothing has been sent on it
 			return nil, net.ErrClosed
 		}
@@ -63,11 +63,9 @@ func plainDial(ctx context.Context, addr string, dialer *net.Dialer, secure *tls
 func (d *dials) close() {
 	d.mu.Lock()
 	left := d.open
-	d.open, d.closed = nil, true
+	d.open = nil
+	d.closed.Store(true)
 	d.mu.Unlock()
-	for c := range left {
-		c.mute.Store(true)
-	}
 	for c := range left {
 		_ = c.Conn.Close() // it is given up
 	}
@@ -75,12 +73,11 @@ func (d *dials) close() {
 
 type dialled struct {
 	net.Conn
-	of   *dials
-	mute atomic.Bool // nothing more may be sent
+	of *dials
 }
 
 func (c *dialled) Write(p []byte) (int, error) {
-	if c.mute.Load() {
+	if c.of.closed.Load() {
 		return 0, net.ErrClosed
 	}
 	return c.Conn.Write(p)
