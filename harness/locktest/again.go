@@ -8,12 +8,17 @@ import (
 	"runtime"
 	"slices"
 	"sync"
+	"time"
 
 	"github.com/lockbench/lockbench/impls/lock"
 )
 
 // goes is how often a case is carried out at most.
 const goes = 3
+
+// calm is how long the second go at a case waits, and the third twice that: goes
+// that follow at once meet the same other tests at work, and are late as well.
+const calm = 5 * time.Second
 
 // An attempt is the T of one go at a case. What it reports is kept until it is known
 // whether it counts: a step that ran into a time-out, because the machine was too
@@ -94,7 +99,11 @@ func (c Case) check(t T, v lock.Variant, d lock.Deployment, o Options) {
 		a.run(func() { c.once(a, v, d, o) })
 		if a.slow && len(a.problems) == 1 && n < goes {
 			t.Logf("AGAIN: go %d of %d at %s ran into a time-out: %s", n, goes, c.Name, a.problems[0])
-			continue
+			select {
+			case <-time.After(time.Duration(n) * calm):
+				continue
+			case <-t.Context().Done():
+			}
 		}
 		for _, p := range a.problems {
 			t.Errorf("%s", p)

@@ -5,6 +5,8 @@ import (
 	"os"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/lockbench/lockbench/impls/lock"
 )
@@ -38,7 +40,14 @@ func TestAgain(t *testing.T) {
 				n++
 				tc.run(e, n)
 			}}
-			r := examine(t.Context(), c, lock.Variant{}, lock.Deployment{}, Options{})
+			var r *recorder
+			synctest.Test(t, func(t *testing.T) {
+				began := time.Now()
+				r = examine(t.Context(), c, lock.Variant{}, lock.Deployment{}, Options{})
+				if waited, want := time.Since(began), time.Duration(tc.goes*(tc.goes-1)/2)*calm; waited != want {
+					t.Errorf("between the goes %v went by, want %v", waited, want)
+				}
+			})
 			if n != tc.goes || len(r.problems) != tc.problems {
 				t.Errorf("%d goes, %q; want %d and %d", n, r.problems, tc.goes, tc.problems)
 			}
