@@ -191,7 +191,7 @@ func (r *rueidislocker) attempt(ctx context.Context, call func(context.Context, 
 		end()
 		return nil, errRoused
 	}
-	l := &rueidislockLease{free: free, end: end, lost: make(chan struct{})}
+	l := &rueidislockLease{of: r, free: free, end: end, lost: make(chan struct{})}
 	context.AfterFunc(held, func() {
 		if !l.released.Load() {
 			close(l.lost)
@@ -227,13 +227,15 @@ func (r *rueidislocker) Close() error {
 }
 
 type rueidislockLease struct {
+	of       *rueidislocker
 	free     context.CancelFunc
 	end      context.CancelFunc
 	released atomic.Bool
 	lost     chan struct{}
 }
 
-// Release waits for the library's, which tells nothing of what it found.
+// Release waits for the library's, which tells nothing of what it found. A Locker that
+// is closed sends nothing, and one that was closed meanwhile may not have sent it.
 func (l *rueidislockLease) Release(ctx context.Context) error {
 	if err := ctx.Err(); err != nil {
 		return fmt.Errorf("peer: not released: %w", lock.Ended(ctx))
@@ -244,11 +246,18 @@ func (l *rueidislockLease) Release(ctx context.Context) error {
 		return lock.ErrLost
 	default:
 	}
+	if l.of.closed.Load() {
+		l.end()
+		return fmt.Errorf("peer: not released: %w", rueidislock.ErrLockerClosed)
+	}
 	if !l.released.CompareAndSwap(false, true) {
 		return lock.ErrLost
 	}
 	l.free()
 	l.end()
+	if l.of.closed.Load() {
+		return doubt(rueidislock.ErrLockerClosed)
+	}
 	return nil
 }
 

@@ -137,3 +137,24 @@ func TestCloseLeavesWaitsUncertain(t *testing.T) {
 		}
 	})
 }
+
+// What is released after Close has begun stays held for its TTL, and the library's
+// release returns nothing that could say so.
+func TestReleaseAfterClose(t *testing.T) {
+	tracked(t, func(t *testing.T, v lock.Variant, d lock.Deployment, key string) {
+		l, err := v.Open(t.Context(), d, lock.Config{TTL: 10 * time.Minute})
+		if err != nil {
+			t.Fatal(err)
+		}
+		lease, err := l.Acquire(t.Context(), key)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := l.Close(); err != nil {
+			t.Error(err)
+		}
+		if err := lease.Release(t.Context()); err == nil {
+			t.Error("Release after Close returned no error, and the key is still held")
+		}
+	})
+}
