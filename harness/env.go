@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/lockbench/lockbench/harness/server"
@@ -15,9 +16,8 @@ import (
 	"github.com/lockbench/lockbench/results"
 )
 
-// environment describes the machine and probes it, which takes some 70 ms, and
-// the way to d, where the clients of t find their servers. What cannot be learnt
-// stays at its zero.
+// environment describes the machine, its probes, and the way to d, where the clients of
+// t find their servers. What cannot be learnt stays at its zero.
 func (r *Rig) environment(ctx context.Context, t Trial, d lock.Deployment) results.Env {
 	env := results.Env{
 		OS: runtime.GOOS, Arch: runtime.GOARCH, Kernel: firstLine("/proc/sys/kernel/osrelease"),
@@ -26,12 +26,8 @@ func (r *Rig) environment(ctx context.Context, t Trial, d lock.Deployment) resul
 		ClockSource: firstLine("/sys/devices/system/clocksource/clocksource0/current_clocksource"),
 		Go:          runtime.Version(),
 		Commit:      r.Commit, Seed: t.Seed,
-		TimerOvershoot:  int64(timerOvershoot()),
-		ClockResolution: int64(clockResolution()),
-		Wakeup:          int64(wakeup()),
 	}
-	same, other := crossing()
-	env.WakeupSameCPU, env.WakeupOtherCPU = int64(same), int64(other)
+	machine.probe(t.Load.Pin).put(&env)
 	r.cpusOf(t.Variant, &env)
 	if r.Server != nil && t.Variant.Needs.Kind != "" {
 		if rtt, err := r.roundTrips(ctx, t, d); err == nil && len(rtt) > 0 {
@@ -96,6 +92,46 @@ func ratio(quota, period string) float64 {
 		return 0
 	}
 	return q / p
+}
+
+// probes are what was measured of the machine.
+type probes struct {
+	overshoot, resolution, wakeup, sameCPU, otherCPU time.Duration
+}
+
+func (p probes) put(env *results.Env) {
+	env.TimerOvershoot, env.ClockResolution = int64(p.overshoot), int64(p.resolution)
+	env.Wakeup = int64(p.wakeup)
+	env.WakeupSameCPU, env.WakeupOtherCPU = int64(p.sameCPU), int64(p.otherCPU)
+}
+
+// A prober measures the machine, which takes some 90 ms, most of it asleep. Trials
+// that follow each other within fresh share the probes, or those of a grid of short
+// ones would take most of its time. The zero value is ready.
+type prober struct {
+	mu   sync.Mutex
+	pin  string // how the process was bound to CPUs then
+	at   time.Time
+	last probes
+}
+
+// machine is that of all rigs.
+var machine prober
+
+// fresh is how long probes count. The machine drifts over seconds, and no window that
+// says anything is as short.
+const fresh = time.Second
+
+// probe returns probes of the machine that are fresh, for a process bound as pin says.
+func (m *prober) probe(pin string) probes {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.at.IsZero() || m.pin != pin || time.Since(m.at) >= fresh {
+		m.last = probes{overshoot: timerOvershoot(), resolution: clockResolution(), wakeup: wakeup()}
+		m.last.sameCPU, m.last.otherCPU = crossing()
+		m.pin, m.at = pin, time.Now()
+	}
+	return m.last
 }
 
 // timerOvershoot is by how much time.Sleep(1 ms) is late, at the median of 15.
