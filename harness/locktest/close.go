@@ -80,8 +80,8 @@ func closeEndsWaits(e *env) {
 	}
 	e.free(held)
 	// Close may cut off a command on its way, which the service still runs.
-	// Whoever sent it has to say so.
-	if e.tryFor(holder, key, e.o.Patience) == nil && !errors.Is(errors.Join(errs...), lock.ErrUncertain) {
+	// Whoever sent it has to say so, and then nobody need get in.
+	if !errors.Is(errors.Join(errs...), lock.ErrUncertain) && e.tryFor(holder, key, e.o.Patience) == nil {
 		e.Broken("waiters whose Locker was closed keep others from the key, and none said that it might: %q", errs)
 	}
 }
