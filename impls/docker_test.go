@@ -13,6 +13,7 @@ import (
 // One lock of each kind of server excludes owners of two clients on a container,
 // where addresses, rights and files are others than those of a program here.
 func TestExclusionInContainer(t *testing.T) {
+	t.Parallel()
 	for kind, name := range map[string]string{
 		"mysql": "sql-lease/mysql", "postgresql": "sql-lease/pgx", "zookeeper": "zk-sequential", "etcd": "etcd-mutex",
 	} {

@@ -19,6 +19,7 @@ import (
 // lost the key, the next engine grants it, and the tokens go on growing, although
 // each engine numbers its grants by itself.
 func TestFailoverAcrossKinds(t *testing.T) {
+	t.Parallel()
 	find := func(algo, client string) lock.Variant {
 		for _, v := range impls.All() {
 			if v.Algo == algo && v.Client == client {

@@ -22,6 +22,7 @@ import (
 // The primary comes back empty, and locks go back to it by Switch, so that the
 // tokens of one engine begin again at 1 in each round.
 func TestFailoverKills(t *testing.T) {
+	t.Parallel()
 	chains, kills := 5, 10
 	if testing.Short() {
 		chains, kills = 2, 3

@@ -16,6 +16,7 @@ import (
 // errors, in which nobody is inside beside another; and once it is back it grants
 // again.
 func TestKilledUnderLoad(t *testing.T) {
+	t.Parallel()
 	one := map[string]string{ // client by algorithm; sql-advisory is on both databases
 		"redis-handoff": "goredis", "sql-lease": "mysql", "sql-advisory": "", "zk-sequential": "", "etcd-mutex": "",
 	}
