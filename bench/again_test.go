@@ -16,14 +16,16 @@ func TestAgain(t *testing.T) {
 		name, body string
 		ok         bool
 		says       string
+		last       string // of the test that runs last
 	}{
-		{"once", once, true, "FLAKY: again TestIt/a+(b)/c failed once"},
-		{"always", `t.Fatal("always")`, false, "FAIL"},
-		{"seen violation", strings.Replace(once, "first", "1 violation", 1), false, "no second chance"},
-		{"race", strings.Replace(once, "first", "DATA RACE", 1), false, "no second chance"},
-		{"panic", strings.Replace(once, "t.Fatal", "panic", 1), false, "no second chance"},
-		{"does not build", `x`, false, "no second chance"},
-		{"exit", `os.Exit(3)`, false, "with names"},
+		{name: "once", body: once, ok: true, says: "FLAKY: again TestIt/a+(b)/c failed once"},
+		{name: "always", body: `t.Fatal("always")`, says: "FAIL"},
+		{name: "seen violation", body: strings.Replace(once, "first", "1 violation", 1), says: "no second chance"},
+		{name: "race", body: strings.Replace(once, "first", "DATA RACE", 1), says: "no second chance"},
+		{name: "panic", body: strings.Replace(once, "t.Fatal", "panic", 1), says: "no second chance"},
+		{name: "does not build", body: `x`, says: "no second chance"},
+		{name: "exit", body: `os.Exit(3)`, says: "with names"},
+		{name: "cut short", body: once, last: `os.Exit(3)`, says: "with names"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			script, err := filepath.Abs("../scripts/again")
@@ -32,7 +34,7 @@ func TestAgain(t *testing.T) {
 			}
 			dir := t.TempDir()
 			text := "package again\nimport (\"os\"; \"testing\")\nvar _ = os.Args\nfunc TestFine(*testing.T) {}\n" +
-				"func TestIt(t *testing.T) { t.Run(\"a+(b)\", func(t *testing.T) { t.Run(\"c\", func(t *testing.T) {\n" + tc.body + "\n}) }) }\n"
+				"func TestIt(t *testing.T) { t.Run(\"a+(b)\", func(t *testing.T) { t.Run(\"c\", func(t *testing.T) {\n" + tc.body + "\n}) }) }\nfunc TestLast(*testing.T) { " + tc.last + " }\n"
 			write := func(name, text string) string {
 				name = filepath.Join(dir, name)
 				if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
