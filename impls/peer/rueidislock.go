@@ -136,8 +136,8 @@ type rueidislocker struct {
 // lock.go): a try starts the goroutine that looks after a key before it counts that the
 // key was refused. If that goroutine comes first, it takes the try for a hold that has
 // ended, and removes the gate at which the waiter then waits and to which messages go.
-// With one key that happens every few seconds under contention; with three the last
-// such goroutine starts after two refusals were counted, and it was not seen.
+// With one key that happens every few seconds under contention; with three it was not
+// seen, since two refusals are counted long before the last such goroutine is through.
 const rouse = time.Second
 
 // errRoused ends an attempt that may have slept through its turn.
