@@ -2,6 +2,7 @@ package zookeeper
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 
@@ -14,7 +15,8 @@ import (
 // others watch it. When it goes, all of them wake up and one gets in: the herd, here
 // on purpose, to be seen beside zk-sequential.
 //
-//	state    /KEY → one ephemeral node, which holds a GUID of its owner
+//	state    /KEY → one ephemeral node, which holds a GUID of its owner, and which only
+//	         clients with the digest of its session may change
 //	cost     acquire 1 write, 1 read; a waiter 1 watch, and 1 write and 1 watch for each
 //	         release of anybody; release 1 write, and one message to every waiter
 //	safe     as zk-sequential
@@ -29,11 +31,40 @@ func ephemeral() lock.Variant {
 			"It is here to show what that costs.",
 		Source: "Apache ZooKeeper, Recipes and Solutions, on the herd effect",
 		Caps:   lock.Try | lock.Fencing | lock.Notify | lock.Renew,
-		Open:   over(func(s *session) lock.Locker { return &herd{s} }),
+		Open: func(ctx context.Context, d lock.Deployment, c lock.Config) (lock.Locker, error) {
+			s, err := connect(ctx, d, c)
+			if err != nil {
+				return nil, err
+			}
+			if err := s.sign(); err != nil {
+				return nil, errors.Join(err, s.Close())
+			}
+			return &herd{s}, nil
+		},
 	}
 }
 
 type herd struct{ *session }
+
+// sign gives the client a name and a password that nobody else has; nobody else may
+// write to a node with the ACL own. The server checks that where it carries a request
+// out. What a client has read or been told of a node is not as good: on an
+// ensemble its server may be behind, and the node that it knows another owner's by now.
+// Removing a node is a right to the node above it, which stays everybody's.
+func (s *session) sign() error {
+	const user = "lockbench"
+	pass := rand.Text()
+	err := s.do(func() error { return s.conn.AddAuth("digest", []byte(user+":"+pass)) })
+	if errors.Is(err, zk.ErrAuthFailed) {
+		return errors.New("zookeeper: zk-ephemeral needs a server that takes digests, to keep other owners from its node: " +
+			"enable its DigestAuthenticationProvider, or choose zk-sequential")
+	}
+	if err != nil {
+		return fmt.Errorf("zookeeper: signing the session: %w", err)
+	}
+	s.own = append(zk.WorldACL(zk.PermAll&^zk.PermWrite), zk.DigestACL(zk.PermWrite, user, pass)...)
+	return nil
+}
 
 func (h *herd) Acquire(ctx context.Context, key string) (lock.Lease, error) {
 	return leased(h.take(ctx, key, false))
@@ -97,7 +128,7 @@ func (n *node) createSingle() (made bool, err error) {
 	for range 8 {
 		n.life = s.lifeNow()
 		err := s.do(func() error {
-			_, err := s.conn.Create(path, []byte(n.prefix), zk.FlagEphemeral, s.acl)
+			_, err := s.conn.Create(path, []byte(n.prefix), zk.FlagEphemeral, s.own)
 			return err
 		})
 		switch {

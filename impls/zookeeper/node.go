@@ -227,23 +227,28 @@ func (n *node) leave() (tell bool) {
 	return n.granted && n.waited && !n.shared && !n.joined && !n.single && len(n.behind) == 0
 }
 
-// erase is the request that removes the node.
+// erase is the request that removes the node. A single one it changes first, which
+// fails if it is another owner's (see sign); that is zk.ErrNoNode here, too.
 func (n *node) erase(told bool) error {
 	conn, path := n.q.s.conn, n.q.path+"/"+n.name
-	if !told {
+	if !told && !n.single {
 		return conn.Delete(path, -1)
 	}
 	_, err := conn.Multi(&zk.SetDataRequest{Path: path, Data: []byte("released"), Version: -1},
 		&zk.DeleteRequest{Path: path, Version: -1})
+	if n.single && errors.Is(err, zk.ErrNoAuth) {
+		return zk.ErrNoNode
+	}
 	return err
 }
 
 // same reports with errGone that a single node is not there any more, whether
-// another owner's is or none. It costs no request while the watch stands.
+// another owner's is or none. It costs no request while the watch stands. That keeps
+// apart the owners of one client, who share its digest: their requests have one order,
+// and the message that a node has gone comes before the answer to the next one's.
 //
-// Who removes the node by hand while the request to delete it is on its way may
-// see that one delete the next owner's. The end of a session cannot do that: what is
-// sent in an expired session is refused.
+// Who removes the node by hand while two owners of one client are between those two
+// may see the request of the first delete the node of the second.
 func (n *node) same(doubtful bool) error {
 	s := n.q.s
 	n.q.mu.Lock()

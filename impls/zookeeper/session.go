@@ -31,6 +31,7 @@ type session struct {
 	c     lock.Config // Filled
 	root  string
 	acl   []zk.ACL
+	own   []zk.ACL // see sign
 	conn  *zk.Conn
 	links *links
 	done  <-chan zk.Event // closed when the library has ended

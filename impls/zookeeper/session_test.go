@@ -14,12 +14,19 @@ import (
 	"github.com/lockbench/lockbench/impls/lock"
 )
 
-// behind is s as it is reached through a proxy, until the end of the test.
+// behind is s as it is reached through a proxy that cuts connections, until the end
+// of the test.
 func behind(t *testing.T, s *server.Server) (*server.Server, fault.Proxies) {
 	t.Helper()
 	if racing {
 		t.Skip("NOT RUN under the race detector: the client library races with itself when it connects again (conn.go, sendSetWatches); `make test` runs it")
 	}
+	return through(t, s)
+}
+
+// through is s as it is reached through a proxy, until the end of the test.
+func through(t *testing.T, s *server.Server) (*server.Server, fault.Proxies) {
+	t.Helper()
 	proxies, d, err := fault.Before(s.Deployment)
 	if err != nil {
 		t.Fatal(err)
