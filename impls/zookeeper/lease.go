@@ -33,8 +33,9 @@ func leased(n *node, err error) (lock.Lease, error) {
 
 func newLease(n *node) *lease { return &lease{n: n, lost: make(chan struct{})} }
 
-// Release removes the node, and with the name of that node it can free nobody
-// else. If a first answer was lost, a node that is gone counts as released.
+// Release removes the node, and with the name of that node, or by what only its
+// owner may do to it (see erase), it can free nobody else. If a first answer was lost,
+// a node that is gone counts as released.
 func (l *lease) Release(ctx context.Context) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()

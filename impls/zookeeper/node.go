@@ -163,9 +163,9 @@ func (n *node) failed(what string, err error) error {
 }
 
 // remove deletes the node, wherever in the queue it is, and returns ErrLost if it
-// was gone already. It is no other owner's: nobody else has its name. A request
-// whose answer is lost is sent again, while there is a server; if that fails, too, it
-// is sent when there is one again.
+// was gone already. It is no other owner's: nobody else has its name, or may remove it
+// so (see erase). A request whose answer is lost is sent again, while there is a
+// server; if that fails, too, it is sent when there is one again.
 func (n *node) remove() error {
 	s := n.q.s
 	told := n.leave()
