@@ -20,7 +20,9 @@ import (
 //	cost     acquire 1 write, 1 read; a waiter 1 watch, and 1 write and 1 watch for each
 //	         release of anybody; release 1 write, and one message to every waiter
 //	safe     as zk-sequential
-//	breaks   as zk-sequential; waiters may starve
+//	breaks   as zk-sequential; waiters may starve; on a server that checks no ACL
+//	         (skipACL=yes) whose node was removed by hand may remove the next one's
+//	         before he is told
 //	source   Apache ZooKeeper, Recipes and Solutions, on the herd effect
 //
 // Steps: create · release.
