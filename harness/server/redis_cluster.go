@@ -265,8 +265,9 @@ func form(ctx context.Context, nodes []*redisNode) error {
 					return fmt.Errorf("%s does not know the address of every node", n.client.Options().Addr)
 				}
 			}
-			// Links come last, one each way to each of the others. Until a node knows whose the
-			// one to it is, Valkey 9 drops what is published through it. Redis 6 does not tell.
+			// Links come last, one each way to each of the others. Valkey closes one that brings
+			// it what was published before it knows whose it is (clusterProcessPacket in
+			// cluster_legacy.c), and the message is lost. Redis 6 does not tell.
 			if links, err := n.client.ClusterLinks(ctx).Result(); err == nil && len(links) < 2*(len(nodes)-1) {
 				return fmt.Errorf("%s has %d of %d links", n.client.Options().Addr, len(links), 2*(len(nodes)-1))
 			}
