@@ -314,13 +314,20 @@ func (s *sources) options() (server.Options, error) {
 		o.Source = s.from
 	}
 	for _, k := range server.Kinds() {
+		from := k.Env("URL")
 		if list := *s.urls[k.Name]; len(list) > 0 {
+			from = "-" + k.Name
 			if s.from != "" && s.from != server.URL {
 				return o, misuse("-%s names a server and -server %s wants another: give one of them", k.Name, s.from)
 			}
 			o.URLs[k.Name] = list
 			if s.from == "" {
 				o.Source = "" // of the environment, which a flag goes before
+			}
+		}
+		for _, e := range o.URLs[k.Name] { // not by the flag: its error would repeat the address
+			if err := k.Check(e); err != nil {
+				return o, misuse("%s: %w", from, err)
 			}
 		}
 		if t := s.topologies[k.Name]; t != nil && *t != "" {

@@ -159,9 +159,15 @@ func table(w io.Writer, rows [][]string) error {
 }
 
 // withoutSecrets hides the user part of every URL in text. Errors about servers
-// never hold one; this is for what was typed in the wrong place.
+// never hold one; this is for what was typed in the wrong place. How a URL is written
+// is left as it stands.
 func withoutSecrets(text string) string {
-	return regexp.MustCompile(`://[^\s"']*@`).ReplaceAllString(text, "://xxxxx@")
+	return regexp.MustCompile(`://[^\s"']*@`).ReplaceAllStringFunc(text, func(user string) string {
+		if strings.EqualFold(strings.Trim(user, ":/[@"), "USER:PASSWORD") {
+			return user
+		}
+		return "://xxxxx@"
+	})
 }
 
 func usage(w io.Writer) {

@@ -132,14 +132,18 @@ func TestRunBadInput(t *testing.T) {
 		{"topology", []string{"-redis-topology", "ring"}, exitMisuse, "want single, cluster or sentinel"},
 		{"other topology", []string{"-redis-topology", "cluster", "-redis", "redis://127.0.0.1"}, exitFailure, "a cluster is asked for"},
 		{"no cluster", []string{"-redis", "redis+cluster://" + closed}, exitFailure, "refused"},
-		{"no master", []string{"-redis", "redis+sentinel://" + closed}, exitFailure, "names no master"},
+		{"no master", []string{"-redis", "redis+sentinel://" + closed}, exitMisuse, "-redis: the address names no master"},
 		{"contradiction", []string{"-server", "embedded", "-redis", "redis://127.0.0.1"}, exitMisuse, "give one of them"},
 		{"flag", []string{"-nosuch"}, exitMisuse, "flag provided but not defined: -nosuch"},
 		{"word", []string{"redis-token"}, exitMisuse, "1 words too many"},
 		{"no directory", []string{"-out", out}, exitFailure, "no such file or directory"},
 		{"closed port", []string{"-redis", "redis://" + closed}, exitFailure, "refused"},
 		{"MariaDB", []string{"-redis", "redis://" + unfriendly(t)}, exitFailure, "edis"},
-		{"no URL", []string{"-redis", "::"}, exitFailure, "redis://"},
+		{"no URL", []string{"-redis", "::"}, exitMisuse, "-redis: the address is no Redis URL: want redis://[user:password@]host[:port]"},
+		{"no URL of MySQL", []string{"-mysql", "u:canary@h/db"}, exitMisuse, "-mysql: the address is no URL of a MySQL"},
+		{"no URL of PostgreSQL", []string{"-postgresql", "mysql://u:canary@h/db"}, exitMisuse, "-postgresql: the address is no URL of a PostgreSQL"},
+		{"no URL of ZooKeeper", []string{"-zookeeper", "http://h"}, exitMisuse, "-zookeeper: the address is no URL of a ZooKeeper"},
+		{"no URL of etcd", []string{"-algo", "local-mutex", "-etcd", "http://u:canary@h"}, exitMisuse, "want etcd://[USER:PASSWORD@]HOST[:PORT]"},
 		{"url without address", []string{"-server", "url", "-algo", "redis-token"}, exitFailure, "LOCKBENCH_REDIS_URL"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -153,6 +157,9 @@ func TestRunBadInput(t *testing.T) {
 				return
 			}
 			oneLine(t, o, c.status, c.want)
+			if strings.Contains(o.stderr, "canary") {
+				t.Errorf("the password is in %q", o.stderr)
+			}
 		})
 	}
 }

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"net"
 	"net/http"
 	"net/url"
 	"strconv"
@@ -16,6 +15,8 @@ import (
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.uber.org/zap"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 
 	"github.com/lockbench/lockbench/impls/lock"
 )
@@ -37,7 +38,7 @@ const etcdCreates = 2
 func etcdKind() Kind {
 	return family{
 		kind: "etcd", address: "etcd://HOST:2379",
-		locate: locateEtcd, embedded: embeddedEtcd, launch: launchEtcd, connect: connectEtcd, contain: containEtcd,
+		locate: locateEtcd, embedded: embeddedEtcd, launch: launchEtcd, hosts: etcdHosts, connect: connectEtcd, contain: containEtcd,
 		told: about{options: etcdUnsafe, durable: etcdInMemory},
 	}.as([]string{"etcd://[USER:PASSWORD@]HOST[:PORT][,HOST[:PORT]…] (etcds:// for TLS)"}, lock.Ensemble)
 }
@@ -50,28 +51,45 @@ type etcdNode struct {
 	seen   about
 }
 
-// connectEtcd asks a member behind e who it is.
-func connectEtcd(ctx context.Context, e lock.Endpoint) (member, error) {
-	n := &etcdNode{http: &http.Client{Transport: &http.Transport{}}}
-	o := clientv3.Config{Logger: zap.NewNop(), DialTimeout: patience}
+var errNoEtcd = errors.New("the address is no URL of an etcd: want etcd://[USER:PASSWORD@]HOST[:PORT][,HOST[:PORT]…] (etcds:// for TLS)")
+
+// etcdHosts is the hosts of etcd.
+func etcdHosts(e lock.Endpoint) (hosts []string, err error) {
 	parts, _, err := e.Split()
 	if err != nil {
 		return nil, err
 	}
+	for _, p := range parts {
+		scheme, _, _ := strings.Cut(p.Reveal(), "://")
+		at, err := hostport(p, etcdPort)
+		if err != nil || scheme != "etcd" && scheme != "etcds" {
+			return nil, errNoEtcd
+		}
+		hosts = append(hosts, at)
+	}
+	return hosts, nil
+}
+
+// connectEtcd asks a member behind e who it is.
+func connectEtcd(ctx context.Context, e lock.Endpoint) (member, error) {
+	n := &etcdNode{http: &http.Client{Transport: &http.Transport{}}}
+	o := clientv3.Config{Logger: zap.NewNop(), DialTimeout: patience}
+	hosts, err := etcdHosts(e)
+	if err != nil {
+		return nil, err
+	}
+	parts, _, _ := e.Split() // etcdHosts has
 	if len(parts) > 1 {
 		n.seen.members = parts
 	}
-	for _, p := range parts {
+	for i, p := range parts {
 		u, err := url.Parse(p.Reveal())
-		if err != nil || u.Scheme != "etcd" && u.Scheme != "etcds" {
-			return nil, errors.New("it is no address of an etcd, such as etcd://HOST:2379")
+		if err != nil {
+			return nil, errNoEtcd
 		}
-		at := url.URL{Scheme: "http", Host: u.Host}
+		at := url.URL{Scheme: "http", Host: hosts[i]}
 		if u.Scheme == "etcds" {
 			at.Scheme = "https"
-		}
-		if u.Port() == "" {
-			at.Host = net.JoinHostPort(u.Hostname(), etcdPort)
 		}
 		n.hosts = append(n.hosts, at.String())
 		o.Username = u.User.Username()
@@ -94,7 +112,11 @@ func (n *etcdNode) look(ctx context.Context) error {
 	defer cancel()
 	s, err := pb.NewMaintenanceClient(n.client.ActiveConnection()).Status(ctx, &pb.StatusRequest{})
 	if err != nil {
-		return errors.New(strings.Join(strings.Fields(err.Error()), " ")) // in one line
+		at, why := strings.Join(n.hosts, ","), strings.Join(strings.Fields(status.Convert(err).Message()), " ") // in one line
+		if c := status.Code(err); c == codes.Unavailable || c == codes.DeadlineExceeded {
+			return fmt.Errorf("%s does not answer as an etcd: %s", at, why)
+		}
+		return fmt.Errorf("%s: %s", at, why)
 	}
 	n.seen.product, n.seen.version = "etcd", s.Version
 	n.seen.id = strconv.FormatUint(s.Header.ClusterId, 16)

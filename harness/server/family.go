@@ -29,7 +29,10 @@ type family struct {
 	// told is what launch and contain tell a server of its settings that the server may
 	// not tell again: options and durable.
 	told about
-	// connect looks at what e leads to.
+	// hosts are HOST:PORT of all that e names; its error, that e is no address of such
+	// a server, never repeats a password.
+	hosts func(e lock.Endpoint) ([]string, error)
+	// connect looks at what e leads to; see meet.
 	connect func(ctx context.Context, e lock.Endpoint) (member, error)
 }
 
@@ -56,7 +59,7 @@ type about struct {
 
 // as is f as an entry of Kinds.
 func (f family) as(addresses []string, topologies ...lock.Topology) Kind {
-	return Kind{Name: f.kind, Topologies: topologies, Addresses: addresses, find: f.find, start: f.start}
+	return Kind{Name: f.kind, Topologies: topologies, Addresses: addresses, hosts: f.hosts, find: f.find, start: f.start}
 }
 
 // start provides n.Nodes independent servers, or one ensemble, from src.
@@ -100,7 +103,7 @@ func (f family) add(ctx context.Context, s *Server, n lock.Needs, o Options) err
 		if h == nil {
 			s.hosts = append(s.hosts, nil)
 		}
-		m, err := f.connect(ctx, e)
+		m, err := f.meet(ctx, e)
 		if err != nil {
 			return err
 		}
@@ -249,7 +252,7 @@ func (f family) findImage(ctx context.Context, o Options) (found Found, err erro
 
 // lookAt connects to what e names and says what it is.
 func (f family) lookAt(ctx context.Context, e lock.Endpoint) (product, version string, err error) {
-	m, err := f.connect(ctx, e)
+	m, err := f.meet(ctx, e)
 	if err != nil {
 		return "", "", err
 	}

@@ -17,6 +17,7 @@ type Kind struct {
 	// Addresses show how an address of each topology is written.
 	Addresses []string
 
+	hosts func(e lock.Endpoint) ([]string, error) // HOST:PORT of all that e names
 	find  func(ctx context.Context, o Options) []Found
 	start func(ctx context.Context, src Source, n lock.Needs, o Options) (*Server, error)
 }
@@ -30,7 +31,7 @@ func Kinds() []Kind {
 				"redis://[USER:PASSWORD@]HOST[:PORT][/DB] (rediss:// for TLS)",
 				"redis+cluster://HOST:PORT,HOST:PORT", "redis+sentinel://HOST:PORT,HOST:PORT/NAME",
 			},
-			find: findRedis, start: startRedis,
+			hosts: redisHosts, find: findRedis, start: startRedis,
 		},
 		mysqlFamily().as([]string{"mysql://USER:PASSWORD@HOST[:PORT]/DATABASE"}),
 		postgresFamily().as([]string{"postgres://USER:PASSWORD@HOST[:PORT]/DATABASE"}),

@@ -54,6 +54,7 @@ func mysqlFamily() family {
 			return e, err
 		},
 		usual: "mariadb:11", contain: containMySQL,
+		hosts: mysqlHosts,
 		connect: func(ctx context.Context, e lock.Endpoint) (member, error) {
 			db, err := openSQL(e)
 			if err != nil {

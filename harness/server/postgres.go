@@ -52,6 +52,7 @@ func postgresFamily() family {
 			return e, err
 		},
 		usual: "postgres:17", contain: containPostgres,
+		hosts: postgresHosts,
 		connect: func(ctx context.Context, e lock.Endpoint) (member, error) {
 			db, err := openSQL(e)
 			if err != nil {
@@ -60,7 +61,7 @@ func postgresFamily() family {
 			n := &postgresNode{sqlNode{db: db}}
 			if err := n.look(ctx); err != nil {
 				_ = db.Close() // why matters more than how we part
-				return nil, fmt.Errorf("%s: %w", e, singleLine(err))
+				return nil, fmt.Errorf("%s: %w", e, singleLine{err})
 			}
 			return n, nil
 		},

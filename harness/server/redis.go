@@ -65,7 +65,7 @@ func connectNode(ctx context.Context, e lock.Endpoint, mode string) (*redisNode,
 		Dialer: func(ctx context.Context, _, _ string) (net.Conn, error) {
 			c, err := dial(ctx, o)
 			if err != nil {
-				return nil, dialError(o, err)
+				return nil, dialError(o.Addr, o.TLSConfig != nil, err)
 			}
 			return counted{c, n}, nil
 		},

@@ -34,12 +34,9 @@ type cluster struct {
 
 // joinCluster connects to all masters of the cluster of which e names a node.
 func joinCluster(ctx context.Context, e lock.Endpoint) (_ *cluster, err error) {
-	hosts, path, err := e.Split()
+	hosts, _, err := splitRedis(e)
 	if err != nil {
 		return nil, err
-	}
-	if strings.Trim(path, "/0") != "" {
-		return nil, errors.New("the address names a database, and a cluster has none but 0")
 	}
 	c := &cluster{}
 	defer func() {

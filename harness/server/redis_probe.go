@@ -42,6 +42,38 @@ func parseRedis(e lock.Endpoint) (*redis.Options, error) {
 	return o, nil
 }
 
+// splitRedis takes e apart: the URL of each server that it names, and for sentinels
+// NAME[/DB] of the master.
+func splitRedis(e lock.Endpoint) (hosts []lock.Endpoint, path string, err error) {
+	if hosts, path, err = e.Split(); err != nil {
+		return nil, "", err
+	}
+	path = strings.Trim(path, "/")
+	switch t := e.Topology(); {
+	case t == lock.Cluster && strings.Trim(path, "0") != "":
+		return nil, "", errors.New("the address names a database, and a cluster has none but 0")
+	case t == lock.Sentinel && path == "":
+		return nil, "", errors.New("the address names no master: want " + example(lock.Sentinel))
+	}
+	return hosts, path, nil
+}
+
+// redisHosts is the hosts of Redis.
+func redisHosts(e lock.Endpoint) (hosts []string, err error) {
+	parts, _, err := splitRedis(e)
+	if err != nil {
+		return nil, err
+	}
+	for _, p := range parts {
+		o, err := parseRedis(p)
+		if err != nil {
+			return nil, err
+		}
+		hosts = append(hosts, o.Addr)
+	}
+	return hosts, nil
+}
+
 // dial opens one connection to o.Addr, with TLS if o asks for that.
 func dial(ctx context.Context, o *redis.Options) (net.Conn, error) {
 	d := net.Dialer{Timeout: patience}
@@ -58,7 +90,7 @@ func probe(ctx context.Context, o *redis.Options) error {
 	defer cancel()
 	c, err := dial(ctx, o)
 	if err != nil {
-		return dialError(o, err)
+		return dialError(o.Addr, o.TLSConfig != nil, err)
 	}
 	defer func() { _ = c.Close() }()
 	stop := context.AfterFunc(ctx, func() { _ = c.SetDeadline(time.Unix(1, 0)) })
@@ -80,30 +112,4 @@ func probe(ctx context.Context, o *redis.Options) error {
 		return fmt.Errorf("%s hangs up on PING: it is no Redis server, or wants TLS (rediss://)", o.Addr)
 	}
 	return fmt.Errorf("%s took the connection but did not answer PING within %s", o.Addr, patience)
-}
-
-// dialError says in one line why o.Addr could not be reached. Errors of
-// dialling know the address, never the password.
-func dialError(o *redis.Options, err error) error {
-	var (
-		dns    *net.DNSError
-		record tls.RecordHeaderError
-		timed  net.Error
-	)
-	switch {
-	case errors.Is(err, syscall.ECONNREFUSED):
-		return fmt.Errorf("connection refused by %s: is a server running there?", o.Addr)
-	case errors.As(err, &record):
-		return fmt.Errorf("%s does not speak TLS: use redis:// for a plain connection", o.Addr)
-	case errors.As(err, &dns):
-		return fmt.Errorf("the host of %s is not known", o.Addr)
-	case errors.Is(err, context.Canceled):
-		return fmt.Errorf("%s: %w", o.Addr, context.Canceled)
-	case o.TLSConfig != nil && (errors.Is(err, context.DeadlineExceeded) || errors.As(err, &timed) && timed.Timeout()):
-		// A server without TLS may wait for the end of what it takes for a line.
-		return fmt.Errorf("%s did not answer with TLS within %s: use redis:// if it does not speak TLS", o.Addr, patience)
-	case errors.Is(err, context.DeadlineExceeded), errors.As(err, &timed) && timed.Timeout():
-		return fmt.Errorf("%s did not answer within %s", o.Addr, patience)
-	}
-	return fmt.Errorf("cannot connect to %s: %w", o.Addr, err)
 }

@@ -41,14 +41,11 @@ type watched struct {
 
 // askSentinels connects to the master of which e names the sentinels.
 func askSentinels(ctx context.Context, e lock.Endpoint) (*watched, error) {
-	hosts, path, err := e.Split()
+	hosts, path, err := splitRedis(e)
 	if err != nil {
 		return nil, err
 	}
-	name, db, _ := strings.Cut(strings.Trim(path, "/"), "/")
-	if name == "" {
-		return nil, errors.New("the address names no master: want " + example(lock.Sentinel))
-	}
+	name, db, _ := strings.Cut(path, "/")
 	w := &watched{name: name}
 	for _, h := range hosts {
 		o, err := parseRedis(h)
@@ -90,6 +87,8 @@ func (w *watched) find(ctx context.Context) (string, error) {
 		switch {
 		case errors.Is(err, redis.Nil):
 			errs = append(errs, fmt.Errorf("%s knows no master %q", o.Addr, w.name))
+		case err != nil && strings.Contains(err.Error(), "unknown command"):
+			errs = append(errs, fmt.Errorf("%s is no sentinel", o.Addr))
 		case err != nil:
 			errs = append(errs, refusal(o, err))
 		case len(at) == 2:

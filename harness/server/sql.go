@@ -4,7 +4,10 @@ import (
 	"context"
 	"database/sql"
 	"errors"
+	"net"
 	"net/url"
+	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -17,45 +20,102 @@ import (
 
 // openSQL prepares connections to the database at e.
 func openSQL(e lock.Endpoint) (*sql.DB, error) {
-	u, err := url.Parse(e.Reveal())
-	if err != nil || u.Hostname() == "" {
-		return nil, errors.New("the address is no URL of a database")
-	}
-	switch u.Scheme {
-	case "mysql":
-		o := mysql.NewConfig()
-		o.User = u.User.Username()
-		o.Passwd, _ = u.User.Password()
-		o.Net, o.Addr, o.DBName = "tcp", u.Host, strings.Trim(u.Path, "/")
-		if u.Port() == "" {
-			o.Addr += ":3306"
-		}
-		if o.DBName == "" {
-			return nil, errors.New("the address names no database: want mysql://USER:PASSWORD@HOST:PORT/DATABASE")
-		}
-		o.TLSConfig = u.Query().Get("tls")
-		o.Timeout, o.InterpolateParams, o.Logger = patience, true, &mysql.NopLogger{}
-		connector, err := mysql.NewConnector(o)
+	if isPostgres(e) {
+		o, err := postgresConfig(e)
 		if err != nil {
-			return nil, errors.New("the address is no URL of a MySQL database that can be used")
+			return nil, err
 		}
-		db := sql.OpenDB(connector)
-		db.SetMaxOpenConns(1)
-		return db, nil
-	case "postgres", "postgresql":
-		// Its error may quote the address.
-		o, err := pgx.ParseConfig(e.Reveal())
-		if err != nil {
-			return nil, errors.New("the address is no URL of a PostgreSQL database that can be used")
-		}
-		o.ConnectTimeout = patience
 		db := stdlib.OpenDB(*o)
 		// Each row that is removed waits for the server's disk, and several can wait at once.
 		db.SetMaxOpenConns(8)
 		db.SetMaxIdleConns(1)
 		return db, nil
 	}
-	return nil, errors.New("the address is no URL of a database: want mysql:// or postgres://")
+	o, err := mysqlConfig(e)
+	if err != nil {
+		return nil, err
+	}
+	connector, err := mysql.NewConnector(o)
+	if err != nil {
+		return nil, errNoMySQL
+	}
+	db := sql.OpenDB(connector)
+	db.SetMaxOpenConns(1)
+	return db, nil
+}
+
+var (
+	errNoMySQL    = errors.New("the address is no URL of a MySQL database: want mysql://USER:PASSWORD@HOST[:PORT]/DATABASE")
+	errNoPostgres = errors.New("the address is no URL of a PostgreSQL database: want postgres://USER:PASSWORD@HOST[:PORT]/DATABASE")
+)
+
+// isPostgres goes by the scheme of e.
+func isPostgres(e lock.Endpoint) bool {
+	scheme, _, _ := strings.Cut(e.Reveal(), "://")
+	return scheme == "postgres" || scheme == "postgresql"
+}
+
+// mysqlConfig reads an address of a MySQL.
+func mysqlConfig(e lock.Endpoint) (*mysql.Config, error) {
+	u, err := url.Parse(e.Reveal())
+	if err != nil || u.Scheme != "mysql" || u.Hostname() == "" {
+		return nil, errNoMySQL
+	}
+	o := mysql.NewConfig()
+	o.User = u.User.Username()
+	o.Passwd, _ = u.User.Password()
+	o.Net, o.Addr, o.DBName = "tcp", u.Host, strings.Trim(u.Path, "/")
+	if u.Port() == "" {
+		o.Addr += ":3306"
+	}
+	if o.DBName == "" {
+		return nil, errors.New("the address names no database: want mysql://USER:PASSWORD@HOST:PORT/DATABASE")
+	}
+	o.TLSConfig = u.Query().Get("tls")
+	o.Timeout, o.InterpolateParams, o.Logger = patience, true, &mysql.NopLogger{}
+	return o, nil
+}
+
+// postgresConfig reads an address of a PostgreSQL.
+func postgresConfig(e lock.Endpoint) (*pgx.ConnConfig, error) {
+	u, err := url.Parse(e.Reveal())
+	if err != nil || !isPostgres(e) || u.Hostname() == "" {
+		return nil, errNoPostgres
+	}
+	o, err := pgx.ParseConfig(e.Reveal())
+	if err != nil {
+		return nil, errNoPostgres // its own may quote the address
+	}
+	o.ConnectTimeout = patience
+	return o, nil
+}
+
+// mysqlHosts is the hosts of mysqlFamily.
+func mysqlHosts(e lock.Endpoint) ([]string, error) {
+	o, err := mysqlConfig(e)
+	if err != nil {
+		return nil, err
+	}
+	return []string{o.Addr}, nil
+}
+
+// postgresHosts is the hosts of postgresFamily, without the sockets of this machine.
+func postgresHosts(e lock.Endpoint) (hosts []string, err error) {
+	o, err := postgresConfig(e)
+	if err != nil {
+		return nil, err
+	}
+	add := func(host string, port uint16) {
+		at := net.JoinHostPort(host, strconv.Itoa(int(port)))
+		if !strings.HasPrefix(host, "/") && !slices.Contains(hosts, at) {
+			hosts = append(hosts, at)
+		}
+	}
+	add(o.Host, o.Port)
+	for _, f := range o.Fallbacks { // with TLS and without, and other hosts
+		add(f.Host, f.Port)
+	}
+	return hosts, nil
 }
 
 // pingSQL asks once whether the database at e answers.
@@ -117,7 +177,10 @@ func (n *sqlNode) strings(ctx context.Context, query string, args ...any) (list 
 }
 
 // singleLine keeps what a library says of several attempts on one line.
-func singleLine(err error) error { return errors.New(strings.Join(strings.Fields(err.Error()), " ")) }
+type singleLine struct{ error }
+
+func (s singleLine) Error() string { return strings.Join(strings.Fields(s.error.Error()), " ") }
+func (s singleLine) Unwrap() error { return s.error }
 
 // leadingVersion is the number before whatever a distribution adds.
 func leadingVersion(text string) string {

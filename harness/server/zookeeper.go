@@ -23,7 +23,7 @@ const zookeeperPort = "2181"
 func zookeeper() family {
 	return family{
 		kind: "zookeeper", address: "zookeeper://HOST:2181",
-		locate: locateZookeeper, launch: launchZookeeper, connect: connectZookeeper,
+		locate: locateZookeeper, launch: launchZookeeper, hosts: keeperHosts, connect: connectZookeeper,
 		usual: "zookeeper:3.9", contain: containZookeeper,
 	}
 }
@@ -45,27 +45,39 @@ type silent struct{}
 
 func (silent) Printf(string, ...any) {}
 
-// connectZookeeper asks every server behind e who it is, by a four-letter word
-// that all versions answer, and opens a session on one of them.
-func connectZookeeper(ctx context.Context, e lock.Endpoint) (member, error) {
-	parts, path, err := e.Split()
+// keeperHosts is the hosts of zookeeper.
+func keeperHosts(e lock.Endpoint) (hosts []string, err error) {
+	parts, _, err := e.Split()
 	if err != nil {
 		return nil, err
 	}
-	n := &keeperNode{root: strings.TrimRight(path, "/")}
-	if len(parts) > 1 {
-		n.seen.members = parts
-	}
-	var failed []error
 	for _, p := range parts {
 		at, err := hostport(p, zookeeperPort)
-		if err != nil {
-			return nil, err
+		if err != nil || !strings.HasPrefix(p.Reveal(), "zookeeper://") {
+			return nil, errors.New("the address is no URL of a ZooKeeper: want zookeeper://HOST[:PORT][,HOST[:PORT]…][/NODE]")
 		}
-		n.hosts = append(n.hosts, at)
-		if u, err := url.Parse(p.Reveal()); err == nil && n.root == "" { // of a single server
-			n.root = strings.TrimRight(u.Path, "/")
-		}
+		hosts = append(hosts, at)
+	}
+	return hosts, nil
+}
+
+// connectZookeeper asks every server behind e who it is, by a four-letter word
+// that all versions answer, and opens a session on one of them.
+func connectZookeeper(ctx context.Context, e lock.Endpoint) (member, error) {
+	n := &keeperNode{}
+	var err error
+	if n.hosts, err = keeperHosts(e); err != nil {
+		return nil, err
+	}
+	parts, path, _ := e.Split() // keeperHosts has
+	if len(parts) > 1 {
+		n.seen.members = parts
+	} else if u, err := url.Parse(e.Reveal()); err == nil {
+		path = u.Path
+	}
+	n.root = strings.TrimRight(path, "/")
+	var failed []error
+	for _, at := range n.hosts {
 		text, err := word(ctx, at, "srvr")
 		if err == nil && !strings.Contains(text, "Mode:") {
 			err = fmt.Errorf("%s does not serve: %s", at, lastLine([]byte(text)))
