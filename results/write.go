@@ -1,10 +1,15 @@
 package results
 
 import (
+	"bufio"
+	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync"
 )
 
@@ -23,7 +28,8 @@ type Writer struct {
 // if it does not exist, but its directory is not.
 //
 // A last line without its end, left by a program that died while writing, stays
-// as it is: readers report it, and the next run starts on a line of its own.
+// as it is: readers report it, and the next run starts on a line of its own. A file
+// whose first line is no run is somebody else's, and refused.
 func Append(name string) (*Writer, error) {
 	// Reading is for the look at the last byte.
 	f, err := os.OpenFile(name, os.O_APPEND|os.O_CREATE|os.O_RDWR, 0o644)
@@ -37,9 +43,29 @@ func Append(name string) (*Writer, error) {
 	}
 	w := &Writer{f: f, regular: info.Mode().IsRegular()}
 	if w.regular {
+		if err := ours(f, info.Size()); err != nil {
+			_ = f.Close()
+			return nil, fmt.Errorf("%s:1: %w; it is left as it was: name another file for the runs", name, err)
+		}
 		syncDir(filepath.Dir(name))
 	}
 	return w, nil
+}
+
+// ours returns nil if the first line of f is a run, or may be the beginning of one
+// that was cut short.
+func ours(f io.ReaderAt, size int64) error {
+	line, err := readLine(bufio.NewReader(io.NewSectionReader(f, 0, size)), maxLine)
+	if err != nil && !errors.Is(err, io.EOF) {
+		return err
+	}
+	const begin = `{"schema":` // as the fields of Run stand
+	line = bytes.TrimSpace(line)
+	if head := string(line); strings.HasPrefix(begin, head) || strings.HasPrefix(head, begin) {
+		return nil
+	}
+	_, err = parse(line)
+	return err
 }
 
 // syncDir makes the entry of a new file durable. Not every file system can,

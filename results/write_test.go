@@ -145,6 +145,38 @@ func TestAppendHealsABrokenLine(t *testing.T) {
 	wantLine(t, errs[0], name+":2: cut short")
 }
 
+func TestAppendRefusesOtherFiles(t *testing.T) {
+	for text, want := range map[string]string{
+		"":                                "",
+		"{\"sch":                          "", // cut short
+		"{\"schema\":1,\"id\":\"x":        "",
+		"\n{\"schema\":1,\"id\":\"x\"}\n": "",
+		"package main\n":                  "not JSON",
+		"{\"a\":1}\n":                     "no schema",
+		"[1,2]":                           "a run is an object",
+	} {
+		name := filepath.Join(t.TempDir(), "f.jsonl")
+		if err := os.WriteFile(name, []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		w, err := Append(name)
+		if err == nil {
+			_ = w.Close()
+		}
+		if want == "" {
+			if err != nil {
+				t.Errorf("%q: %v", text, err)
+			}
+			continue
+		}
+		wantLine(t, err, name+":1: ")
+		wantLine(t, err, want)
+		if b, err := os.ReadFile(name); err != nil || string(b) != text {
+			t.Errorf("%q was changed to %q (%v)", text, b, err)
+		}
+	}
+}
+
 func TestAppendSaysWhy(t *testing.T) {
 	dir := t.TempDir()
 	for what, c := range map[string]struct {
