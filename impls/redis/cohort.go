@@ -70,7 +70,7 @@ func cohortLock(client string, dial Dial) lock.Variant {
 			"First come, first served inside a process; while others wait, it gives way after a number of passes or a time.",
 		Source: "ours: lock cohorting (Dice, Marathe and Shavit, 2012) over redis-handoff",
 		Caps:   lock.Try | lock.Fencing | lock.Notify | lock.Renew,
-		Needs:  lock.Needs{Kind: "redis", MinVersion: "6.0.6"}, // LPOS
+		Needs:  lock.Needs{Kind: "redis", MinVersion: "6.2"}, // that of redis-handoff
 		Unsafe: lock.Pause | lock.ServerClock | lock.Failover | lock.Restart,
 		Keys:   func(key string) []string { return []string{key, queueKey(key), fenceKey(key)} },
 		Open: func(ctx context.Context, d lock.Deployment, c lock.Config) (lock.Locker, error) {

@@ -459,7 +459,9 @@ func (h *queued) deliver(value string, since time.Time) bool {
 // is closed. Further calls do nothing.
 func (h *queued) Close() (err error) {
 	h.once.Do(func() {
+		h.mu.Lock() // see desert
 		close(h.closed)
+		h.mu.Unlock()
 		h.inboxes.close()
 		h.tending.Wait()
 		err = h.session.Close()

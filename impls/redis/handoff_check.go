@@ -55,6 +55,11 @@ func (h *queued) tend() {
 		}
 		soon := time.Now().Add(every / 4) // the next tick would be later than due
 		for _, w := range h.stuck(soon) {
+			select {
+			case <-h.closed: // each look may take its time
+				return
+			default:
+			}
 			h.look(w.key, []any{w.id})
 		}
 		if soon.After(sleepers) {

@@ -3,6 +3,7 @@ package redis
 import (
 	"context"
 	_ "embed" // the scripts
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -81,7 +82,9 @@ func (h *queued) sleepKeys(key string) []string {
 // Java's monitors do, would open a critical section that an outer call is in.
 func (l *handed) Wait(ctx context.Context, cond string) error {
 	h, old := l.from, l.hold.Load()
-	if err := h.over(ctx); err != nil {
+	if err := h.over(ctx); errors.Is(err, errClosed) {
+		return fmt.Errorf("%w: %w", lock.ErrUncertain, err)
+	} else if err != nil {
 		return err
 	}
 	if err := h.inboxes.ready(ctx, l.key); err != nil {
@@ -93,19 +96,25 @@ func (l *handed) Wait(ctx context.Context, cond string) error {
 	uncut := context.WithoutCancel(ctx)
 	w := h.expect(l.key, nameIn(old.id), &cond)
 	sent := time.Now()
-	reply, err := h.eval(uncut, "wait", h.cond.wait, h.sleepKeys(l.key), old.value, w.id, cond)
+	// Behind a release of an inner hold that was not waited for.
+	reply, err := h.evalNext(uncut, "wait", h.cond.wait, h.sleepKeys(l.key), old.value, w.id, cond)
 	if err == nil && reply == int64(-1) {
 		h.forget(w.id)
 		l.hold.Store(h.hold(l.key, old.id, old.token, sent)) // goes on, renewed by the script
 		return errNested
 	}
-	if err == nil && !one(reply) {
-		err = lock.ErrLost
-	}
-	if err != nil {
-		// If it is in the list even so, what it is granted one day is returned.
+	switch {
+	case err == nil && !one(reply):
 		h.forget(w.id)
+		return lock.ErrLost
+	case lostAnswer(err):
+		h.forget(w.id)
+		h.desert(w)
 		return doubt(err)
+	case err != nil:
+		h.forget(w.id)
+		l.hold.Store(h.hold(l.key, old.id, old.token, old.Deadline().Add(-h.c.TTL))) // goes on as it was
+		return err
 	}
 	h.forget(old.id)
 	h.mu.Lock()
@@ -119,7 +128,8 @@ func (l *handed) Wait(ctx context.Context, cond string) error {
 	case <-ctx.Done():
 		if ended, err = h.rouse(ctx, w); err != nil {
 			h.forget(w.id)
-			return doubt(err)
+			h.desert(w)
+			return fmt.Errorf("%w: %w: %w", lock.ErrUncertain, ended, err)
 		}
 	}
 	select {
@@ -163,6 +173,36 @@ func (h *queued) rouse(ctx context.Context, w *waiter) (ended, err error) {
 	}
 	h.awake(w)
 	return ended, nil
+}
+
+// desert takes w out of the list of those that sleep, and out of the queue, once
+// the server can be asked again: a signal that went to w would be lost.
+func (h *queued) desert(w *waiter) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	select {
+	case <-h.closed: // and what is in the list is skipped, as nobody listens
+		return
+	default:
+	}
+	h.tending.Go(func() {
+		for {
+			ctx, cancel := context.WithTimeout(context.Background(), h.c.Timeout)
+			_, err := h.do(ctx, "wake", "LREM", condKey(w.key), 1, w.id+" "+*w.asleep)
+			if err == nil {
+				_, err = h.eval(ctx, "leave", h.leave, h.keysOf(w.key), w.id)
+			}
+			cancel()
+			if err == nil {
+				return
+			}
+			select {
+			case <-h.closed:
+				return
+			case <-time.After(h.rarely()):
+			}
+		}
+	})
 }
 
 // awake makes w a waiter in the queue of the lock, behind those that are there.

@@ -91,7 +91,8 @@ type inbox struct {
 	// that it is given was published before since.
 	message func(payload string, since time.Time)
 	gap     func() // likewise, after messages may have been missed
-	// down is called once no connection could be made for patience.
+	// down is called once no connection could be made for patience, and again each
+	// patience until one can.
 	down     func()
 	patience time.Duration
 
@@ -119,14 +120,14 @@ func (b *inbox) open(ctx context.Context, conn Conn, channel string) error {
 		},
 		Lost: func() {
 			b.mu.Lock()
-			b.alarm = time.AfterFunc(b.patience, b.down)
+			if b.alarm == nil { // or a connection has come and gone before anything was received
+				b.alarm = time.AfterFunc(b.patience, b.alert)
+			}
 			b.mu.Unlock()
 		},
 		Gap: func() {
 			b.mu.Lock()
-			if b.alarm != nil {
-				b.alarm.Stop()
-			}
+			b.quiet()
 			b.mu.Unlock()
 			b.gap()
 		},
@@ -151,7 +152,26 @@ func (b *inbox) close() {
 	_ = b.sub.Close() // it only ever drops the connection
 	b.mu.Lock()
 	defer b.mu.Unlock()
+	b.quiet()
+}
+
+// alert calls down, and comes again: others may wait by then.
+func (b *inbox) alert() {
+	b.mu.Lock()
+	lost := b.alarm != nil
+	if lost {
+		b.alarm.Reset(b.patience)
+	}
+	b.mu.Unlock()
+	if lost {
+		b.down()
+	}
+}
+
+// quiet ends the alarm. It needs b.mu.
+func (b *inbox) quiet() {
 	if b.alarm != nil {
 		b.alarm.Stop()
+		b.alarm = nil
 	}
 }

@@ -22,7 +22,8 @@ type Handler struct {
 	// Gap says that messages may have been missed: the connection was lost,
 	// and now every channel is subscribed again. Nil ignores it.
 	Gap func()
-	// Alive says that a PING sent at the instant sent was answered: since the
+	// Alive says that a PING, or the first SUBSCRIBE of another connection, sent at the
+	// instant sent was answered: since the
 	// server sends in order, whatever is received after this was published after
 	// that instant. A PING goes out each Timeout, or each quarter of the TTL if
 	// that is less. Nil ignores it.
@@ -361,7 +362,13 @@ func (l *listener) resume(feed Feed) {
 		_ = feed.Close()
 	}
 	all := slices.Collect(maps.Keys(l.channels))
-	o := &order{command: l.subscribe, left: len(all), done: make(chan error, 1), with: l.waiting, then: l.gap}
+	sent := time.Now()
+	o := &order{command: l.subscribe, left: len(all), done: make(chan error, 1), with: l.waiting, then: func() {
+		if l.h.Alive != nil {
+			l.h.Alive(sent) // nothing that this connection receives is older
+		}
+		l.gap()
+	}}
 	l.waiting = nil
 	if len(all) > 0 {
 		l.queue = append(l.queue, o)

@@ -1,0 +1,180 @@
+package redis_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/lockbench/lockbench/impls/lock"
+)
+
+// realServers runs test on a server of its own for each client, since miniredis
+// neither refuses commands nor drops connections when it is told to.
+func realServers(t *testing.T, test func(t *testing.T, s *server)) {
+	t.Helper()
+	for _, a := range adapters() {
+		t.Run(a.name, func(t *testing.T) {
+			t.Parallel()
+			test(t, newServer(t, a, startRedis(t), true))
+		})
+	}
+}
+
+// Who cannot get back what it slept with does not hold the key, says so, and takes
+// no signal from those that still sleep.
+func TestCondWakeRefused(t *testing.T) {
+	realServers(t, func(t *testing.T, s *server) {
+		l, o := openVariant(t, s.variant(t, "redis-handoff"), s.at, lock.Config{TTL: 2 * time.Second}), s.open(t, "redis-handoff", nil)
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		first := sleep(ctx, t, s, mustTry(t, l, "k"), "c", 1)
+		second := mustTry(t, o, "k")
+		secondWoken := sleep(t.Context(), t, s, second, "c", 2)
+		s.do(t, "CONFIG", "SET", "min-replicas-to-write", 1) // a write is refused
+		cancel()
+		err := wait(t, "the first", first)
+		if !errors.Is(err, lock.ErrUncertain) || !errors.Is(err, context.Canceled) {
+			t.Errorf("Wait returned %v, want ErrUncertain and why it ended", err)
+		}
+		s.do(t, "CONFIG", "SET", "min-replicas-to-write", 0)
+		until(t, "the first to be out of the list", func() bool { return s.do(t, "LLEN", sleeping) == int64(1) })
+		third := mustTry(t, o, "k")
+		signal(t, third, "c")
+		release(t, third)
+		woken(t, "the second", secondWoken)
+		release(t, second)
+	})
+}
+
+// A Wait that the server refuses leaves the lease as it was: held, and renewed.
+func TestCondWaitRefused(t *testing.T) {
+	realServers(t, func(t *testing.T, s *server) {
+		const ttl = time.Second
+		held := mustTry(t, openVariant(t, s.variant(t, "redis-handoff"), s.at, lock.Config{TTL: ttl}), "k")
+		s.do(t, "CONFIG", "SET", "maxmemory", 1)
+		err := held.(lock.Conder).Wait(t.Context(), "c")
+		s.do(t, "CONFIG", "SET", "maxmemory", 0)
+		if err == nil || errors.Is(err, lock.ErrLost) || errors.Is(err, lock.ErrUncertain) {
+			t.Errorf("Wait returned %v, want an error that says that the key is held", err)
+		}
+		for begin := time.Now(); time.Since(begin) < 2*ttl; time.Sleep(ttl / 10) {
+			select {
+			case <-held.Lost():
+				t.Skip("the machine was too slow to renew the lease")
+			default:
+			}
+		}
+		release(t, held)
+	})
+}
+
+// A release that was not waited for goes before the Wait of the outer hold.
+func TestCondAfterUnawaitedRelease(t *testing.T) {
+	realServers(t, func(t *testing.T, s *server) {
+		l := openVariant(t, s.variant(t, "redis-handoff"), s.at, lock.Config{Unawaited: true}).(lock.Owned)
+		for range 200 {
+			outer, err := l.AcquireAs(t.Context(), "k", "me")
+			if err != nil {
+				t.Fatal(err)
+			}
+			inner, err := l.AcquireAs(t.Context(), "k", "me")
+			if err != nil {
+				t.Fatal(err)
+			}
+			release(t, inner)
+			ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
+			err = outer.(lock.Conder).Wait(ctx, "c")
+			cancel()
+			if !errors.Is(err, context.DeadlineExceeded) {
+				t.Fatalf("Wait returned %v, want that its context ended", err)
+			}
+			release(t, outer)
+		}
+	})
+}
+
+// TryAcquire takes a free key although the queue holds some that are gone.
+func TestTryAfterAllHaveDied(t *testing.T) {
+	for _, algo := range []string{"redis-handoff", "redis-cohort"} {
+		t.Run(algo, func(t *testing.T) {
+			eachServer(t, func(t *testing.T, s *server) {
+				if algo == "redis-cohort" && s.name == "rueidis" {
+					return // there is none
+				}
+				v := s.variant(t, algo)
+				d := lock.Deployment{Kind: "redis", Nodes: []lock.Endpoint{s.at}}
+				var dying [2]lock.Locker
+				for i := range dying {
+					var err error
+					if dying[i], err = v.Open(t.Context(), d, lock.Config{}); err != nil {
+						t.Fatal(err)
+					}
+				}
+				mustTry(t, dying[0], "k")
+				enqueue(t.Context(), t, s, dying[1], 1)
+				for _, l := range dying {
+					if err := l.Close(); err != nil {
+						t.Fatal(err)
+					}
+				}
+				s.do(t, "DEL", "k") // the lease has ended
+				l := s.open(t, algo, nil)
+				until(t, "the key to be taken", func() bool { // once the server has seen the connection end
+					lease, err := l.(lock.Tryer).TryAcquire(t.Context(), "k")
+					if err == nil {
+						release(t, lease)
+					} else if !errors.Is(err, lock.ErrHeld) {
+						t.Fatal(err)
+					}
+					return err == nil
+				})
+			})
+		})
+	}
+}
+
+// What is granted to a waiter whose connection for messages has just come back
+// began after it did, however long that took.
+func TestGrantAfterALongGap(t *testing.T) {
+	realServers(t, func(t *testing.T, s *server) {
+		const ttl = 2 * time.Second
+		l, o := openVariant(t, s.variant(t, "redis-handoff"), s.at, lock.Config{TTL: ttl, Timeout: 10 * time.Second}), s.open(t, "redis-handoff", nil)
+		release(t, mustTry(t, l, "other")) // has the connection for commands made
+		held := mustTry(t, o, "k")
+		waits := enqueue(t.Context(), t, s, l, 1)
+		s.do(t, "CONFIG", "SET", "maxclients", 1)
+		s.do(t, "CLIENT", "KILL", "TYPE", "pubsub")
+		time.Sleep(ttl + ttl/4)
+		release(t, held)
+		s.do(t, "CONFIG", "SET", "maxclients", 1000)
+		lease := granted(t, "the waiter", waits)
+		if left := time.Until(lease.(lock.Deadliner).Deadline()); left <= 0 {
+			t.Errorf("the lease had ended %v before it was granted", -left)
+		}
+		if err := lease.Release(t.Context()); err != nil {
+			t.Errorf("Release: %v", err)
+		}
+	})
+}
+
+// Who waits while no connection for messages can be made learns it, also after
+// others have.
+func TestWaitWithoutMessages(t *testing.T) {
+	realServers(t, func(t *testing.T, s *server) {
+		l, o := openVariant(t, s.variant(t, "redis-handoff"), s.at, lock.Config{Timeout: 500 * time.Millisecond}), s.open(t, "redis-handoff", nil)
+		release(t, mustTry(t, l, "other")) // has the connection for commands made
+		held := mustTry(t, o, "k")
+		s.do(t, "CONFIG", "SET", "maxclients", 1)
+		s.do(t, "CLIENT", "KILL", "TYPE", "pubsub")
+		for range 2 {
+			waits := make(chan error, 1)
+			go func() { _, err := l.Acquire(t.Context(), "k"); waits <- err }()
+			if err := wait(t, "the waiter", waits); !errors.Is(err, lock.ErrUncertain) {
+				t.Errorf("Acquire returned %v, want ErrUncertain", err)
+			}
+		}
+		s.do(t, "CONFIG", "SET", "maxclients", 1000)
+		release(t, held)
+	})
+}
