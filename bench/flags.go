@@ -113,7 +113,7 @@ func (g *grid) flags(fs *flag.FlagSet) {
 	fs.Var(bounded[string]{&g.holdBy, holdMethod}, "hold-by", "`method` of timing a hold: sleep, nanosleep or spin (default by its length)")
 	fs.Var(bounded[time.Duration]{&g.warmup, span}, "warmup", "least `time` before measuring")
 	fs.Var(bounded[time.Duration]{&g.window, lasting}, "for", "measured `time` of each run (default 1s, unless -ops is given)")
-	fs.Var(bounded[int64]{&g.ops, grants}, "ops", "measure this `number` of grants instead of a time")
+	fs.Var(bounded[int64]{&g.ops, grants}, "ops", "measure this `number` of attempts, granted or not, instead of a time")
 	fs.Var(bounded[time.Duration]{&g.renew, span}, "renew", "`time` between renewals, for the variants that renew (default a third of -ttl)")
 	fs.Var(bounded[time.Duration]{&g.retryMax, span}, "retry-max", "longest `delay` of the polling variants (default "+lock.DefaultRetryMax.String()+")")
 	fs.Var(bounded[time.Duration]{&g.timeout, span}, "timeout", "`time` for one command to the server (default "+lock.DefaultTimeout.String()+")")

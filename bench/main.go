@@ -40,6 +40,8 @@ func main() {
 	// clear line. Its switch is process-wide, so it belongs here.
 	logging.Disable()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	// A second signal ends the program at once, also where nothing looks at ctx.
+	context.AfterFunc(ctx, stop)
 	status := run(ctx, os.Args[1:], os.Stdin, os.Stdout, os.Stderr)
 	stop()
 	os.Exit(status)
@@ -158,10 +160,22 @@ func table(w io.Writer, rows [][]string) error {
 	return t.Flush()
 }
 
+var (
+	quoted    = regexp.MustCompile(`"(?:[^"\\]|\\.)*"`)                // as %q writes it
+	secretive = regexp.MustCompile(`(?i)://.*@|:[^@/]*@|passw(or)?d=`) // a URL, the DSN of a driver, an option
+)
+
 // withoutSecrets hides the user part of every URL in text. Errors about servers
 // never hold one; this is for what was typed in the wrong place. How a URL is written
-// is left as it stands.
+// is left as it stands. What is quoted is hidden whole where it may hold a password
+// in another form.
 func withoutSecrets(text string) string {
+	text = quoted.ReplaceAllStringFunc(text, func(value string) string {
+		if secretive.MatchString(value) {
+			return `"(not shown, as it may hold a password)"`
+		}
+		return value
+	})
 	return regexp.MustCompile(`://[^\s"']*@`).ReplaceAllStringFunc(text, func(user string) string {
 		if strings.EqualFold(strings.Trim(user, ":/[@"), "USER:PASSWORD") {
 			return user

@@ -276,6 +276,20 @@ func TestComplainsInOneLineWithoutSecrets(t *testing.T) {
 	}
 }
 
+func TestWithoutSecrets(t *testing.T) {
+	for text, want := range map[string]string{
+		`invalid value "redis://:pa\"CANARY ss@host" for flag -server`: `invalid value "(not shown, as it may hold a password)" for flag -server`,
+		`"root:CANARY@tcp(h:3306)/x" is no source`:                     `"(not shown, as it may hold a password)" is no source`,
+		`there is no command "postgres://h/db?password=CANARY"`:        `there is no command "(not shown, as it may hold a password)"`,
+		`invalid value "pause@2s" for flag -fault: want kill@2s:2`:     `invalid value "pause@2s" for flag -fault: want kill@2s:2`,
+		`want redis://[user:password@]host`:                            `want redis://[user:password@]host`,
+	} {
+		if got := withoutSecrets(text); got != want {
+			t.Errorf("%s: got %s, want %s", text, got, want)
+		}
+	}
+}
+
 // brokenWriter is a closed pipe.
 type brokenWriter struct{}
 

@@ -21,19 +21,19 @@ remains is drawn, and the exit status is 1.`,
 			var in []string
 			fs.Var(&list[string]{values: &in, parse: filename}, "in", "results `files` of run; also the words after the flags")
 			dir := fs.String("out", ".", "`directory` of the pictures and of "+plots.SummaryFile+"; made if need be")
-			return func(_ context.Context, std stdio) error {
-				return drawFiles(std, append(in, fs.Args()...), *dir)
+			return func(ctx context.Context, std stdio) error {
+				return drawFiles(ctx, std, append(in, fs.Args()...), *dir)
 			}
 		},
 	}
 }
 
-func drawFiles(std stdio, files []string, dir string) error {
+func drawFiles(ctx context.Context, std stdio, files []string, dir string) error {
 	runs, damaged, err := readRuns(std, "lockbench plot", files)
 	if err != nil {
 		return err
 	}
-	figures, err := plots.Draw(runs, dir)
+	figures, err := plots.Draw(ctx, runs, dir)
 	for _, f := range figures {
 		if f.Missing != "" {
 			say(std.out, "%s: left out: %s\n", f.Name, f.Missing)
@@ -41,7 +41,10 @@ func drawFiles(std stdio, files []string, dir string) error {
 		}
 		say(std.out, "%s: %s\n", f.Title, strings.Join(f.Files, " "))
 	}
-	if err != nil {
+	switch {
+	case ctx.Err() != nil:
+		return exit{exitInterrupted, fmt.Errorf("interrupted: %d pictures are in %s", drawn(figures), dir)}
+	case err != nil:
 		return err
 	}
 	say(std.out, "%d runs, %d pictures and %s in %s\n", len(runs), drawn(figures), plots.SummaryFile, dir)

@@ -126,6 +126,8 @@ func TestTrialCheck(t *testing.T) {
 		"think":    func(t *Trial) { t.Load.Rate, t.Load.Think.Mean = 1, 1 },
 		"own keys": func(t *Trial) { t.Load.OwnKeys, t.Load.Skew = true, 1 },
 		"hold":     func(t *Trial) { t.Load.HoldBy = "wish" },
+		"24h":      func(t *Trial) { t.Load.Warmup = 1<<63 - 1 },
+		"a thread": func(t *Trial) { t.Load.Owners, t.Load.Keys, t.Load.Hold.Mean = 20_000, 20_000, 2*time.Millisecond },
 		"owners":   func(t *Trial) { t.Load.Owners = MaxOwners + 1 },
 		"keys":     func(t *Trial) { t.Load.Keys = MaxKeys + 1 },
 		"rtt":      func(t *Trial) { t.Load.RTT = time.Second },

@@ -134,8 +134,8 @@ func (s *session) run(ctx context.Context) error {
 	// broken, and its goroutines cannot be ended from here.
 	select {
 	case <-finished:
-	case <-time.After(closing + 4*s.t.Config.Timeout):
-		return fmt.Errorf("%s: an Acquire or Release did not return %v after its context ended", s.t.Variant.Name(), closing)
+	case <-time.After(closing + 4*s.t.Config.Timeout + 2*l.Hold.Mean): // who is inside may hold on
+		return fmt.Errorf("%s: an Acquire or Release did not return %v after its context ended", s.t.Variant.Name(), closing+4*s.t.Config.Timeout)
 	}
 	if cause := ctx.Err(); cause != nil {
 		return cause
@@ -317,15 +317,22 @@ func (s *session) operate(ctx, releases context.Context, locker lock.Locker, o *
 		s.rec.writerWaited(*o)
 	}
 	inside := s.claim(o)
-	if f, ok := lease.(lock.Fenced); ok {
-		s.witness.write(o.key, f.Token())
+	fenced, _ := lease.(lock.Fenced)
+	if o.shared { // readers write nothing, and their tokens are in no order
+		fenced = nil
+	}
+	if fenced != nil {
+		s.witness.write(o.key, fenced.Token())
 	}
 	var again [MaxDepth]lock.Lease
-	deep, reentry := s.reenter(acquire, locker, o, again[:s.t.Load.Depth])
+	deep, reentry := s.reenter(ctx, locker, o, again[:s.t.Load.Depth])
 	pause(s.t.Load.HoldBy, hold)
 	for deep > 0 {
 		deep--
 		reentry = errors.Join(reentry, again[deep].Release(releases))
+	}
+	if fenced != nil { // late, as a holder writes whose lease has ended meanwhile
+		s.witness.write(o.key, fenced.Token())
 	}
 	s.unclaim(o, inside)
 	o.freed = s.clock.now()

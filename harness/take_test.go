@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -159,6 +160,34 @@ func TestModesOfTaking(t *testing.T) {
 				t.Errorf("without the capability: %v, want ErrTrial", err)
 			}
 		})
+	}
+}
+
+// numbered is a lock that excludes nobody, with fencing tokens.
+type numbered struct{ last atomic.Uint64 }
+
+type numberedLease uint64
+
+func (n *numbered) Acquire(context.Context, string) (lock.Lease, error) {
+	return numberedLease(n.last.Add(1)), nil
+}
+func (n *numbered) Close() error                    { return nil }
+func (l numberedLease) Token() uint64               { return uint64(l) }
+func (numberedLease) Release(context.Context) error { return nil }
+func (numberedLease) Lost() <-chan struct{}         { return nil }
+
+// Who writes at the end of a hold beside which the next one began is refused.
+func TestStaleTokens(t *testing.T) {
+	v := lock.Variant{Algo: "numbered", Caps: lock.Fencing, Open: func(context.Context, lock.Deployment, lock.Config) (lock.Locker, error) {
+		return new(numbered), nil
+	}}
+	l := results.Load{Owners: 4, Hold: results.Dist{Mean: time.Millisecond}, For: 100 * time.Millisecond}
+	run, err := new(Rig).Run(t.Context(), Trial{Variant: v, Load: l})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if m := run.Metrics; m[results.StaleTokens] == 0 || m[results.Violations] == 0 {
+		t.Errorf("%v stale tokens, %v violations, want some of each", m[results.StaleTokens], m[results.Violations])
 	}
 }
 

@@ -126,10 +126,14 @@ func (t Trial) Check() error {
 		return bad("keys=%d: the most is %d", l.Keys, MaxKeys)
 	case l.Rate < 0 || l.Skew < 0 || l.Wait < 0 || l.Warmup < 0 || l.For < 0 || l.Ops < 0:
 		return bad("rate, skew, wait, warmup, for and ops may not be negative")
+	case holdMethod(l) == HoldNanosleep && t.inside() > maxThreads:
+		return bad("up to %d holds at a time, and nanosleep takes a thread for each, of which %d are the most: time them by sleep (hold-by)", t.inside(), maxThreads)
 	case l.RTT < 0 || l.RTT > MaxRTT:
 		return bad("rtt=%v: want 0 to %v", l.RTT, MaxRTT)
 	case l.RTT > 0 && t.Variant.Needs.Kind == "":
 		return bad("rtt=%v, but %s makes no round trip to a server", l.RTT, t.Variant.Name())
+	case max(l.Warmup, l.For, l.Wait, l.Hold.Mean, l.Think.Mean) > MaxTime:
+		return bad("warmup, for, wait, hold and think may be %v at most", MaxTime)
 	case l.For == 0 && l.Ops == 0:
 		return bad("nothing bounds the run: give for or ops")
 	case l.Ops > 0 && l.Rate > 0:
@@ -203,8 +207,19 @@ const (
 	MaxDepth    = 16
 	MaxTogether = 64
 	MaxRTT      = 10 * time.Second
+	MaxTime     = 24 * time.Hour // of a phase of the run, and the mean of a hold or a pause
 	maxArrivals = 20_000_000
+	maxThreads  = 8_000 // Go ends a process that has 10 000
 )
+
+// inside is how many holds there may be at a time.
+func (t Trial) inside() int {
+	l := t.Load.Filled()
+	if l.Shared > 0 || t.Variant.Unsafe.Has(lock.NoExclusion) {
+		return l.Owners
+	}
+	return min(l.Owners, l.Keys)
+}
 
 // grace is how long owners that still wait when the window has ended are given
 // to finish, so that the longest waits are not the ones that go unrecorded: the

@@ -15,6 +15,7 @@ const (
 	maxLagShare    = 0.10 // lag p99 ÷ response p99
 	maxCPUShare    = 0.80 // CPU of this process ÷ what it was given
 	maxLittleError = 0.05
+	maxShort       = 0.05 // share of an open loop's arrivals that was not served
 	maxDrift       = 0.25 // change of throughput or p50 from the first third of the window to the last
 )
 
@@ -38,6 +39,9 @@ func judge(run results.Run, s *session) results.Valid {
 	}
 	if lag, response := m[results.Lag+"-p99-ns"], m[results.Response+"-p99-ns"]; response > 0 && lag > maxLagShare*response {
 		add("lag p99 is %.0f %% of response p99: the harness was late, give it more owners or less rate", 100*lag/response)
+	}
+	if short := fallsShort(m, s.t.Load); short > 0 {
+		add("the queue grew: only %.0f %% of the %g arrivals a second were served, so the waits tell how long the run was; give less rate", 100*(1-short), s.t.Load.Rate)
 	}
 	if c := m[results.CliCPUShare]; c > maxCPUShare && s.server != nil {
 		add("the harness used %.0f %% of its CPU", 100*c)
@@ -74,6 +78,20 @@ func judge(run results.Run, s *session) results.Valid {
 		}
 	}
 	return results.Valid{OK: len(reasons) == 0, Rates: ofWaits > 0 && ofWaits == len(reasons), Reasons: reasons}
+}
+
+// fallsShort is the share of the arrivals of an open loop in which nobody waits in
+// vain that was not served in the window, or 0 if it is small or may be chance:
+// arrivals are a Poisson process, whose count has its root for its standard deviation.
+func fallsShort(m results.Metrics, l results.Load) float64 {
+	if l.Rate <= 0 || l.Try || l.Wait > 0 || m[results.AcqRate] == 0 {
+		return 0
+	}
+	short := 1 - m[results.AcqRate]/l.Rate
+	if chance := 4 / math.Sqrt(l.Rate*l.For.Seconds()); short < max(maxShort, chance) {
+		return 0
+	}
+	return short
 }
 
 // drift is the relative change from the median of the first third of x to that

@@ -202,7 +202,7 @@ func load(groups []*results.Group) string {
 	if slices.ContainsFunc(groups, func(g *results.Group) bool { return released(g) == unawaited }) {
 		parts = append(parts, "releases unawaited")
 	}
-	if f := faults(groups[0]); f != "" {
+	if f := groups[0].Runs[0].AskedFaults(); f != "" {
 		parts = append(parts, "faults: "+f)
 	}
 	return strings.Join(parts, ", ")

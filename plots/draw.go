@@ -6,6 +6,7 @@
 package plots
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -51,8 +52,8 @@ var ErrEmpty = errors.New("plots: no runs to draw")
 // The same runs give the same bytes. A picture without data is listed with the
 // reason in Missing. Files appear whole or not at all. Draw returns ErrEmpty for
 // no runs, and an error for a histogram that cannot be read or a file that
-// cannot be written, with the figures finished until then.
-func Draw(runs []results.Run, dir string) ([]Figure, error) {
+// cannot be written or once ctx has ended, with the figures finished until then.
+func Draw(ctx context.Context, runs []results.Run, dir string) ([]Figure, error) {
 	if len(runs) == 0 {
 		return nil, ErrEmpty
 	}
@@ -63,6 +64,9 @@ func Draw(runs []results.Run, dir string) ([]Figure, error) {
 	var figures []Figure
 	stale := drawnBefore(dir)
 	add := func(s *set, picture picture) error {
+		if err := ctx.Err(); err != nil {
+			return fmt.Errorf("plots: %w", err)
+		}
 		p, missing, err := picture()
 		if err != nil {
 			return fmt.Errorf("plots: %w", err)

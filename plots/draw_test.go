@@ -142,7 +142,7 @@ func TestTablesOfPools(t *testing.T) {
 
 func TestDrawRenders(t *testing.T) {
 	runs, dir := few(t), t.TempDir()
-	figures, err := Draw(runs, dir)
+	figures, err := Draw(t.Context(), runs, dir)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -191,7 +191,7 @@ func TestDrawRenders(t *testing.T) {
 	again := t.TempDir()
 	shuffled := slices.Clone(runs)
 	rand.New(rand.NewPCG(1, 2)).Shuffle(len(shuffled), func(i, j int) { shuffled[i], shuffled[j] = shuffled[j], shuffled[i] })
-	if _, err := Draw(shuffled, again); err != nil {
+	if _, err := Draw(t.Context(), shuffled, again); err != nil {
 		t.Fatal(err)
 	}
 	for _, e := range entries {

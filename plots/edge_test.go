@@ -17,7 +17,7 @@ import (
 
 func TestNothing(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "out")
-	if _, err := Draw(nil, dir); !errors.Is(err, ErrEmpty) {
+	if _, err := Draw(t.Context(), nil, dir); !errors.Is(err, ErrEmpty) {
 		t.Errorf("Draw of nothing: %v, want ErrEmpty", err)
 	}
 	if _, err := os.Stat(dir); err == nil {
@@ -142,7 +142,7 @@ func TestGaps(t *testing.T) {
 func TestBadHistogram(t *testing.T) {
 	runs := synthetic(t, []string{"goredis"}, []int{8}, 1)
 	runs[0].Hist[results.Acquire] = "no histogram"
-	_, err := Draw(runs, t.TempDir())
+	_, err := Draw(t.Context(), runs, t.TempDir())
 	if err == nil || !strings.Contains(err.Error(), runs[0].ID) || strings.Contains(err.Error(), "\n") {
 		t.Errorf("%v: want one line that names the run %s", err, runs[0].ID)
 	}
@@ -235,7 +235,7 @@ func TestWriteIsAtomic(t *testing.T) {
 	if err != nil || len(entries) != 1 {
 		t.Errorf("a failed write left %v, %v", entries, err)
 	}
-	if _, err := Draw(synthetic(t, []string{"goredis"}, []int{8}, 1), filepath.Join(name, "sub")); err == nil {
+	if _, err := Draw(t.Context(), synthetic(t, []string{"goredis"}, []int{8}, 1), filepath.Join(name, "sub")); err == nil {
 		t.Error("drawing into a file succeeded")
 	}
 }
@@ -248,7 +248,7 @@ func TestNoPassword(t *testing.T) {
 		}
 	}
 	dir := t.TempDir()
-	if _, err := Draw(runs, dir); err != nil {
+	if _, err := Draw(t.Context(), runs, dir); err != nil {
 		t.Fatal(err)
 	}
 	entries, err := os.ReadDir(dir)
@@ -288,7 +288,7 @@ func TestUnits(t *testing.T) {
 func TestStalePicturesGo(t *testing.T) {
 	dir := t.TempDir()
 	runs := synthetic(t, []string{"goredis"}, []int{1, 8}, 1)
-	if _, err := Draw(runs, dir); err != nil {
+	if _, err := Draw(t.Context(), runs, dir); err != nil {
 		t.Fatal(err)
 	}
 	theirs := filepath.Join(dir, "holiday.png")
@@ -303,7 +303,7 @@ func TestStalePicturesGo(t *testing.T) {
 	if _, err := os.Stat(filepath.Join(dir, "cost.png")); err != nil {
 		t.Fatal("there is no cost picture to go stale")
 	}
-	if _, err := Draw(runs, dir); err != nil {
+	if _, err := Draw(t.Context(), runs, dir); err != nil {
 		t.Fatal(err)
 	}
 	for _, name := range []string{"cost.png", "cost.svg"} {

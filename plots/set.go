@@ -93,7 +93,7 @@ func dimensions() []dimension {
 		{of: func(g *results.Group) string { return g.Load.Pin },
 			slug: func(g *results.Group) string { return "pinned-" + cmp.Or(g.Load.Pin, "not") }},
 		text(func(g *results.Group) string { return fmt.Sprint(g.Load.Ops) }, "ops-"),
-		text(func(g *results.Group) string { return faults(g) }, "faults-"),
+		text(func(g *results.Group) string { return g.Runs[0].AskedFaults() }, "faults-"),
 		{lenient: true, of: released, slug: released},
 		{lenient: true,
 			of:   func(g *results.Group) string { return strconv.Itoa(g.Load.Clients) },
@@ -123,15 +123,6 @@ func released(g *results.Group) string {
 }
 
 const unawaited = "release-unawaited"
-
-func faults(g *results.Group) string {
-	var kinds []string
-	for _, f := range g.Runs[0].Faults {
-		kinds = append(kinds, f.Kind)
-	}
-	slices.Sort(kinds)
-	return strings.Join(kinds, "-")
-}
 
 // product names what answered, "redis" where it did not say.
 func product(s results.Server) string { return cmp.Or(s.Product, s.Kind) }

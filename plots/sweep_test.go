@@ -143,7 +143,7 @@ func TestDrawSweeps(t *testing.T) {
 	for i := range runs {
 		runs[i].Env.RTTp50 = 0
 	}
-	figures, err := Draw(runs, dir)
+	figures, err := Draw(t.Context(), runs, dir)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -21,7 +21,8 @@ type Claim struct {
 	// Least and Most bound the median from below and above; nil does not.
 	Least, Most *float64
 	// Every has Least and Most bound the value of each block instead: for a
-	// promise, which a single exception breaks.
+	// promise, which a single exception breaks, and also one in a run that is not valid,
+	// which it may be for that very reason.
 	Every bool
 	// Low bounds the lower end of the interval of the median from below; nil does not.
 	Low *float64
@@ -150,8 +151,9 @@ type reading struct {
 
 // Judge says whether runs bear c out. A ratio is taken within each block, whose
 // runs were interleaved, and its median over the blocks is judged, or each of them
-// if c says Every. Blocks with a run that is not valid count only if there is no other, and Doubt then says so;
-// for what is counted in the window, a run is valid if its rates are.
+// if c says Every. Blocks with a run that is not valid count for Every, and else only if
+// there is no other; where all are such, Doubt says so. For what is counted in the
+// window, a run is valid if its rates are.
 func (c Claim) Judge(runs []Run) Verdict {
 	v := Verdict{Claim: c}
 	of := c.Of.pick(runs)
@@ -240,8 +242,11 @@ func (v *Verdict) weigh(values []reading) {
 			v.Doubt += ": " + reasons[0]
 		}
 	}
-	v.Point = PointOf(counted)
 	c := v.Claim
+	if c.Every {
+		counted = all // a block may be invalid for what the claim is about
+	}
+	v.Point = PointOf(counted)
 	least, most := v.Point.Median, v.Point.Median
 	if c.Every {
 		least, most = v.Point.Min, v.Point.Max

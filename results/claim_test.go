@@ -98,6 +98,16 @@ func TestJudgeValidity(t *testing.T) {
 	}
 }
 
+// A promise is broken in a run that is not valid as well, as one with violations is.
+func TestJudgeEveryBlock(t *testing.T) {
+	runs := []Run{told("ours", 0, Violations, 0), told("ours", 1, Violations, 3)}
+	runs[1].Valid = Valid{Reasons: []string{"finding: 3 overlapping holds"}}
+	c := Claim{Text: "x", Of: Pick{[]string{"ours"}, "owners=2/keys=1/hold=1ms", Violations}, Most: bound(0), Every: true}
+	if v := c.Judge(runs); v.Held || v.Point.N != 2 {
+		t.Errorf("got %+v", v)
+	}
+}
+
 // What was counted in the window is believed though the waits were too long for
 // it; what is told of the waits is not.
 func TestJudgeRates(t *testing.T) {

@@ -161,3 +161,28 @@ func TestRelate(t *testing.T) {
 		t.Error("Relate changed its argument")
 	}
 }
+
+// Runs that were asked for other faults of the same kind are no repetitions of each
+// other; those whose faults struck at other instants are.
+func TestGroupsByFaults(t *testing.T) {
+	var runs []Run
+	for i, fault := range []string{"kill@100ms:1", "kill@100ms:2", "kill@100ms:2", ""} {
+		run := sample(t, fmt.Sprint("run-", i), 100)
+		if fault != "" {
+			run.Trial += "/fault=" + fault
+			run.Faults = []Fault{{Kind: "kill", At: time.Duration(100+i) * time.Millisecond}}
+		}
+		runs = append(runs, run)
+	}
+	var got []int
+	for _, g := range Groups(runs) {
+		got = append(got, len(g.Runs))
+	}
+	slices.Sort(got)
+	if !slices.Equal(got, []int{1, 1, 2}) {
+		t.Errorf("groups of %v runs, want one of each trial", got)
+	}
+	if f := runs[1].AskedFaults(); f != "kill@100ms:2" {
+		t.Errorf("asked for %q", f)
+	}
+}

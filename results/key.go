@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
+	"strings"
 )
 
 // identity is what two runs must share to be repetitions of each other: the
@@ -29,7 +30,7 @@ func identify(r *Run) identity {
 		Algo: r.Algo, Client: r.Client,
 		Kind: r.Server.Kind, Product: r.Server.Product, Version: r.Server.Version,
 		Source: r.Server.Source, Options: r.Server.Options, Topology: r.Server.Topology, Nodes: len(r.Server.Nodes),
-		Load: asked(r.Load), Config: canonical(r.Config), Faults: faultNames(r.Faults),
+		Load: asked(r.Load), Config: canonical(r.Config), Faults: r.AskedFaults(),
 		OS: r.Env.OS, Arch: r.Env.Arch, CPU: r.Env.CPU,
 		Cores: r.Env.Cores, GOMAXPROCS: r.Env.GOMAXPROCS, CgroupCPUs: r.Env.CgroupCPUs,
 	}
@@ -60,14 +61,24 @@ func canonical(raw json.RawMessage) string {
 	return string(b)
 }
 
-// faultNames lists the kinds of faults, sorted; their instants vary from run to run.
-func faultNames(faults []Fault) string {
-	var kinds []string
-	for _, f := range faults {
-		kinds = append(kinds, f.Kind)
+// AskedFaults is what the trial of r asked for, such as "kill@100ms:2", with blanks
+// between several; where its name tells of none, the kinds of those that struck,
+// whose instants vary from run to run. "" is none.
+func (r *Run) AskedFaults() string {
+	var asked, struck []string
+	for part := range strings.SplitSeq(r.Trial, "/") {
+		if f, ok := strings.CutPrefix(part, "fault="); ok {
+			asked = append(asked, f)
+		}
 	}
-	slices.Sort(kinds)
-	return fmt.Sprint(kinds)
+	for _, f := range r.Faults {
+		struck = append(struck, f.Kind)
+	}
+	if len(asked) == 0 {
+		asked = struck
+	}
+	slices.Sort(asked)
+	return strings.Join(asked, " ")
 }
 
 // server is the part of id that tells what served a run, in words.

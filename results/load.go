@@ -45,7 +45,7 @@ type Load struct {
 
 	Warmup time.Duration `json:"warmup_ns"` // least time before measuring; in a stored run as achieved
 	For    time.Duration `json:"for_ns"`    // measured window; in a stored run as achieved
-	Ops    int64         `json:"ops"`       // if not 0, measure this many grants and not a time; such a run says nothing about fairness
+	Ops    int64         `json:"ops"`       // if not 0, measure this many attempts, granted or not, and not a time; such a run says nothing about fairness
 }
 
 // Dist is a distribution of durations. The zero value is always 0.
