@@ -81,7 +81,9 @@ func (e *env) finish() {
 	if e.o.Remove == nil || len(e.keys)+len(names) == 0 {
 		return
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), e.o.Patience)
+	// The cases of a database take turns here, and each turn waits for a disk to which
+	// compilers may be writing as well.
+	ctx, cancel := context.WithTimeout(context.Background(), 4*e.o.Patience)
 	defer cancel()
 	for _, key := range e.keys {
 		names = append(names, e.v.Names(key)...)
