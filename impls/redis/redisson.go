@@ -338,7 +338,7 @@ func (r *redisson) undo(ctx context.Context, rule rule, key, owner string, sole 
 	defer cancel()
 	reply, failed := r.free(ctx, "undo", rule, key, owner)
 	err = r.depart(ctx, rule, key, owner, err)
-	if failed == nil && one(reply) {
+	if failed == nil && reply != nil { // 0 if others still read
 		return err
 	}
 	return doubt(err)
@@ -363,9 +363,14 @@ type hold struct {
 var _ lock.Deadliner = (*hold)(nil)
 
 // Release takes back this hold alone. A second call must not take back another
-// one of the same owner, so it sends nothing once the first may have run.
+// one of the same owner, so it sends nothing once the first may have run, and none
+// where the lease is known to be lost.
 func (h *hold) Release(ctx context.Context) error {
 	held := h.Stop()
+	if !held && !h.sole {
+		// Its owner may have taken the key again, and this would be that hold.
+		return lock.ErrLost
+	}
 	if !h.state.CompareAndSwap(unsent, sent) {
 		if h.state.Load() == done {
 			return lock.ErrLost

@@ -19,8 +19,8 @@ import "github.com/lockbench/lockbench/impls/lock"
 // Each message wakes one waiter of each client, as in Redisson, and a waiter
 // sleeps no longer than the holder's lease or Config.TTL: Redisson's own, where
 // it finds a lock without an end, sleeps for good if the message is lost. A hold
-// of a named owner that outlives its lease, and is taken again by the same name,
-// cannot be told from the new one.
+// of a named owner that outlives its lease, and is taken again by the same name
+// before that is noticed, cannot be told from the new one.
 func reentrant(client string, dial Dial) lock.Variant {
 	return lock.Variant{
 		Algo: "redis-reentrant", Client: client,
