@@ -137,8 +137,8 @@ func TestTryAfterAllHaveDied(t *testing.T) {
 // began after it did, however long that took.
 func TestGrantAfterALongGap(t *testing.T) {
 	realServers(t, func(t *testing.T, s *server) {
-		const ttl = 4 * time.Second
-		l, o := openVariant(t, s.variant(t, "redis-handoff"), s.at, lock.Config{TTL: ttl, Timeout: 10 * time.Second}), s.open(t, "redis-handoff", nil)
+		const ttl = 3 * time.Second
+		l, o := openVariant(t, s.variant(t, "redis-handoff"), s.at, lock.Config{TTL: ttl, Timeout: 30 * time.Second}), s.open(t, "redis-handoff", nil)
 		release(t, mustTry(t, l, "other")) // has the connection for commands made
 		held := mustTry(t, o, "k")
 		waits := enqueue(t.Context(), t, s, l, 1)
