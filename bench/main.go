@@ -17,6 +17,7 @@ import (
 	"strings"
 	"syscall"
 	"text/tabwriter"
+	"time"
 
 	"github.com/redis/go-redis/v9/logging"
 
@@ -40,8 +41,9 @@ func main() {
 	// clear line. Its switch is process-wide, so it belongs here.
 	logging.Disable()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	// A second signal ends the program at once, also where nothing looks at ctx.
-	context.AfterFunc(ctx, stop)
+	// A second signal ends the program at once, also where nothing looks at ctx. Not the
+	// one that timeout(1) sends to the group of the process right after the first.
+	context.AfterFunc(ctx, func() { time.AfterFunc(time.Second, stop) })
 	status := run(ctx, os.Args[1:], os.Stdin, os.Stdout, os.Stderr)
 	stop()
 	os.Exit(status)

@@ -111,6 +111,9 @@ func (l *handed) Wait(ctx context.Context, cond string) error {
 		h.forget(w.id)
 		h.desert(w)
 		return doubt(err)
+	case dead(err): // who has died renews nothing
+		h.forget(w.id)
+		return err
 	case err != nil:
 		h.forget(w.id)
 		l.hold.Store(h.hold(l.key, old.id, old.token, old.Deadline().Add(-h.c.TTL))) // goes on as it was
@@ -128,6 +131,9 @@ func (l *handed) Wait(ctx context.Context, cond string) error {
 	case <-ctx.Done():
 		if ended, err = h.rouse(ctx, w); err != nil {
 			h.forget(w.id)
+			if dead(err) { // and tidies up nothing
+				return err
+			}
 			h.desert(w)
 			return fmt.Errorf("%w: %w: %w", lock.ErrUncertain, ended, err)
 		}

@@ -16,9 +16,6 @@ import (
 func TestReleaseOfTheLostNamed(t *testing.T) {
 	realServers(t, func(t *testing.T, s *server) {
 		for _, algo := range []string{"redis-reentrant", "redis-spin", "redis-fair", "redis-rw"} {
-			if s.name == "rueidis" {
-				return // there are none
-			}
 			l := openVariant(t, s.variant(t, algo), s.at, lock.Config{TTL: 3 * time.Second})
 			lost, err := l.(lock.Owned).AcquireAs(t.Context(), "k", "7")
 			if err != nil {
@@ -44,9 +41,6 @@ func TestReleaseOfTheLostNamed(t *testing.T) {
 // An attempt to read whose answer is lost leaves nothing, also beside other readers.
 func TestReaderWhoseAnswerIsLost(t *testing.T) {
 	realServers(t, func(t *testing.T, s *server) {
-		if s.name == "rueidis" {
-			return // there is none
-		}
 		var lose atomic.Bool
 		w := &wire{after: func(args []any, reply any, err error) (any, error) {
 			if strings.HasPrefix(args[0].(string), "EVAL") && err == nil && lose.CompareAndSwap(true, false) {
