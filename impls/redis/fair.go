@@ -36,8 +36,12 @@ var fairLeave string
 // A waiter has a time, one ttl (fairLockWaitTimeout, 5 minutes, in Redisson) that
 // begins when that of the one before it ends. One that has died is dropped from
 // the head of the queue when its time is up, so it costs those behind it up to
-// two ttl. A live one that the others have dropped because everybody before it
-// took longer queues again with its next attempt, and has lost its place.
+// two ttl. Redisson takes one such time off all of them with each grant and never
+// adds any, so the head's stands still, and live waiters are dropped, and lose
+// their places, where the queue has not been empty for long. Here each grant gives
+// the next one a ttl beyond the end of the new lease, and the head, which asks each
+// ttl/3, a ttl beyond what the holder has renewed. A live one that cannot ask for
+// so long queues again with its next attempt.
 //
 // The times are the server's clock, where Redisson writes each client's: clients
 // whose clocks disagree do not drop each other early.

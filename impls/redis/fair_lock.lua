@@ -2,14 +2,14 @@
 -- how many ms each in the queue is waited for.
 -- Returns nil if the owner has one more hold, else when to try again, in ms.
 local at = now()
-local head, score = first(at)
+local head, score, dropped = first(at)
 if redis.call('exists', KEYS[1]) == 0 and (not head or head == ARGV[2]) then
   if head then
     redis.call('lpop', KEYS[2])
     redis.call('zrem', KEYS[3], head)
-    for _, owner in ipairs(redis.call('zrange', KEYS[3], 0, -1)) do
-      redis.call('zincrby', KEYS[3], -tonumber(ARGV[4]), owner)
-    end
+    -- The next is waited for from the end of this hold. Taking ARGV[4] off alone, as
+    -- Redisson does, leaves the time of the head where it was when the queue began.
+    give(at + ARGV[1] + ARGV[4], tonumber(ARGV[4]))
   end
   redis.call('hset', KEYS[1], ARGV[2], 1)
   redis.call('pexpire', KEYS[1], ARGV[1])
@@ -21,6 +21,9 @@ if redis.call('hexists', KEYS[1], ARGV[2]) == 1 then
   return nil
 end
 local left = redis.call('pttl', KEYS[1])
+if head == ARGV[2] then
+  give(at + math.max(left, 0) + ARGV[4], 0) -- it lives, and the holder has renewed
+end
 if ARGV[3] == '1' and not redis.call('zscore', KEYS[3], ARGV[2]) then
   -- Everybody's time begins when that of the one before ends.
   local from = at + math.max(left, 0)
@@ -32,6 +35,9 @@ if ARGV[3] == '1' and not redis.call('zscore', KEYS[3], ARGV[2]) then
   redis.call('rpush', KEYS[2], ARGV[2])
 end
 if left == -2 then
+  if dropped > 0 then
+    tell(head) -- the unlock told one that did not come
+  end
   return score - at -- the lock is free, and the first has not come yet
 end
 return left

@@ -8,19 +8,34 @@ local function now()
 end
 
 -- first drops those whose time is up from the head of the queue and returns who
--- stands there then, with the end of its time; or nil.
+-- stands there then, or nil; the end of its time, and how many were dropped.
 local function first(at)
+  local dropped = 0
   while true do
     local owner = redis.call('lindex', KEYS[2], 0)
     if not owner then
-      return nil
+      return nil, nil, dropped
     end
     local score = redis.call('zscore', KEYS[3], owner)
     if score and tonumber(score) > at then
-      return owner, tonumber(score)
+      return owner, tonumber(score), dropped
     end
     redis.call('zrem', KEYS[3], owner)
     redis.call('lpop', KEYS[2])
+    dropped = dropped + 1
+  end
+end
+
+-- give lets the first in the queue be waited for until ends at the least, once all
+-- times have been put forward by earlier; those behind it get as much more, or less.
+local function give(ends, earlier)
+  local owner = redis.call('lindex', KEYS[2], 0)
+  local score = owner and redis.call('zscore', KEYS[3], owner)
+  local ms = score and math.max(ends - tonumber(score), -earlier) or 0
+  if ms ~= 0 then
+    for _, waiter in ipairs(redis.call('zrange', KEYS[3], 0, -1)) do
+      redis.call('zincrby', KEYS[3], ms, waiter)
+    end
   end
 end
 

@@ -5,7 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
+	"strconv"
+	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -147,6 +150,120 @@ func TestFairDropsTheDead(t *testing.T) {
 		if n := s.do(t, "DBSIZE"); n != int64(0) {
 			t.Errorf("%v keys are left", n)
 		}
+	})
+}
+
+// timeOf is until when the server waits for owner in the queue of "k".
+func (s *server) timeOf(t *testing.T, owner string) time.Time {
+	t.Helper()
+	score, ok := s.do(t, "ZSCORE", fairTimes, owner).(string)
+	if !ok {
+		t.Fatalf("%q has no time", owner)
+	}
+	ms, err := strconv.ParseFloat(score, 64)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return time.UnixMilli(int64(ms))
+}
+
+// queues lets an owner of l wait for "k" behind before others. It returns where
+// the grant is sent and its name on the server.
+func (s *server) queues(t *testing.T, l lock.Locker, before int) (<-chan result, string) {
+	t.Helper()
+	done := waitFor(t.Context(), l)
+	until(t, "a place in the queue", func() bool { return len(s.queueOf(t)) == before+1 })
+	me := s.queueOf(t)[before]
+	until(t, "a subscription", func() bool {
+		n, _ := s.do(t, "PUBSUB", "NUMSUB", fairChannel+me).([]any)
+		return len(n) == 2 && n[1] == int64(1)
+	})
+	return done, me
+}
+
+// A waiter that lives is not dropped, however long the queue has not been empty:
+// its time is moved on while it is the first, and when it becomes so.
+func TestFairKeepsTheLiving(t *testing.T) {
+	realServers(t, func(t *testing.T, s *server) {
+		l := openVariant(t, s.variant(t, "redis-fair"), s.at, lock.Config{TTL: time.Hour})
+		held := mustTry(t, l, "k")
+		var grants []<-chan result
+		var names []string
+		for i := range 3 {
+			done, me := s.queues(t, l, i)
+			grants, names = append(grants, done), append(names, me)
+		}
+		// As after many grants, or a hold that was renewed for long.
+		for i, name := range names {
+			s.do(t, "ZADD", fairTimes, time.Now().Add(time.Minute*time.Duration(i+1)).UnixMilli(), name)
+		}
+		s.do(t, "PUBLISH", fairChannel+names[0], "0") // it asks, as it would each ttl/3
+		until(t, "more time for the first", func() bool { return time.Until(s.timeOf(t, names[0])) > 90*time.Minute })
+		if d := s.timeOf(t, names[1]).Sub(s.timeOf(t, names[0])); d < time.Minute-time.Second || d > time.Minute+time.Second {
+			t.Errorf("the second is waited for %v longer than the first, want a minute as before", d)
+		}
+		for i, name := range names {
+			s.do(t, "ZADD", fairTimes, time.Now().Add(time.Minute*time.Duration(i+1)).UnixMilli(), name)
+		}
+		release(t, held)
+		for i, grant := range grants {
+			r := wait(t, "the next", grant)
+			if r.err != nil {
+				t.Fatal(r.err)
+			}
+			if i+1 < len(names) && time.Until(s.timeOf(t, names[i+1])) < 90*time.Minute {
+				t.Errorf("who is first now is waited for until %v, want a ttl beyond the lease", s.timeOf(t, names[i+1]))
+			}
+			release(t, r.lease)
+		}
+		if n := s.do(t, "DBSIZE"); n != int64(0) {
+			t.Errorf("%v keys are left", n)
+		}
+	})
+}
+
+// Who finds that the first is dead, while the lock is free, tells the next one.
+func TestFairTellsBehindTheDead(t *testing.T) {
+	realServers(t, func(t *testing.T, s *server) {
+		l := openVariant(t, s.variant(t, "redis-fair"), s.at, lock.Config{TTL: time.Hour})
+		held := mustTry(t, l, "k")
+		s.do(t, "RPUSH", fairQueue, another)
+		s.do(t, "ZADD", fairTimes, time.Now().Add(time.Hour).UnixMilli(), another)
+		done, _ := s.queues(t, l, 1)
+		s.do(t, "ZADD", fairTimes, time.Now().Add(time.Minute).UnixMilli(), another)
+		release(t, held) // tells the dead one
+		s.do(t, "ZADD", fairTimes, time.Now().Add(-time.Second).UnixMilli(), another)
+		if r := wait(t, "a try", try(t, l, "k")); !errors.Is(r.err, lock.ErrHeld) {
+			t.Errorf("a try before the one whose turn it is: %v, want ErrHeld", r.err)
+		}
+		r := wait(t, "the one whose turn it is", done)
+		if r.err != nil {
+			t.Fatal(r.err)
+		}
+		release(t, r.lease)
+	})
+}
+
+// The attempt of a named owner whose answer is lost does not leave it in the queue.
+func TestFairNamedLostAnswer(t *testing.T) {
+	realServers(t, func(t *testing.T, s *server) {
+		var lose atomic.Bool
+		w := &wire{after: func(args []any, reply any, err error) (any, error) {
+			if strings.HasPrefix(args[0].(string), "EVAL") && err == nil && lose.CompareAndSwap(true, false) {
+				return nil, errors.New("the answer is lost")
+			}
+			return reply, err
+		}}
+		l := openVariant(t, find(t, redis.Variants(s.name, w.dial(s.dial)), "redis-fair"), s.at, lock.Config{TTL: time.Hour})
+		held := mustTry(t, s.open(t, "redis-fair", nil), "k")
+		lose.Store(true)
+		if _, err := l.(lock.Owned).AcquireAs(t.Context(), "k", "7"); !errors.Is(err, lock.ErrUncertain) {
+			t.Errorf("AcquireAs: %v, want ErrUncertain", err)
+		}
+		if queue := s.queueOf(t); len(queue) > 0 {
+			t.Errorf("the queue is %q", queue)
+		}
+		release(t, held)
 	})
 }
 

@@ -18,15 +18,25 @@ type hub struct {
 	conn Conn
 	c    lock.Config
 
-	opening sync.Mutex // held while sub is made
-	sub     Subscription
-	leaving sync.WaitGroup // Removes in flight
+	end    context.CancelFunc
+	ended  <-chan struct{}                              // closed by end: nobody joins any more
+	timed  func() (context.Context, context.CancelFunc) // ends with the time-out for the server, or by end
+	behind sync.WaitGroup                               // what waits for the server without a waiter
 
 	lost atomic.Bool // nothing is received now: waiters ask again each quarter of the time-out
 
 	mu     sync.Mutex
 	closed bool
+	sub    *subscribing // nil before the first wait, and after a failure
 	topics map[string]*topic
+}
+
+// subscribing is the making of the Subscription, which is one for all who wait
+// for it.
+type subscribing struct {
+	done chan struct{} // closed when it has been made, or could not be
+	sub  Subscription
+	err  error
 }
 
 // topic is one channel with somebody on it.
@@ -46,11 +56,16 @@ type seat struct {
 }
 
 func newHub(conn Conn, c lock.Config) *hub {
-	return &hub{conn: conn, c: c, topics: make(map[string]*topic)}
+	h := &hub{conn: conn, c: c, topics: make(map[string]*topic)}
+	ctx, end := context.WithCancel(context.Background())
+	h.end, h.ended = end, ctx.Done()
+	h.timed = func() (context.Context, context.CancelFunc) { return context.WithTimeout(ctx, c.Timeout) }
+	return h
 }
 
 // join returns a seat at the channel once messages of it are received. It
-// waits no longer than the time-out for the server.
+// waits no longer than the time-out for the server, until ctx ends, or until
+// end is called.
 func (h *hub) join(ctx context.Context, channel string) (*seat, error) {
 	sub, err := h.open(ctx)
 	if err != nil {
@@ -72,6 +87,8 @@ func (h *hub) join(ctx context.Context, channel string) (*seat, error) {
 				continue
 			case <-ctx.Done():
 				return nil, lock.Ended(ctx)
+			case <-h.ended:
+				return nil, errClosed
 			}
 		}
 		first := t == nil
@@ -81,22 +98,26 @@ func (h *hub) join(ctx context.Context, channel string) (*seat, error) {
 		}
 		s := &seat{topic: t, bell: make(chan struct{}, 1)}
 		s.place = t.seats.PushBack(s)
-		h.mu.Unlock()
 		if first {
 			// Others wait for this Add, so our ctx must not end it.
-			bounded, cancel := context.WithTimeout(context.WithoutCancel(ctx), h.c.Timeout)
-			t.err = sub.Add(bounded, channel)
-			cancel()
-			close(t.ready)
+			h.behind.Go(func() {
+				timed, cancel := h.timed()
+				defer cancel()
+				t.err = sub.Add(timed, channel)
+				close(t.ready)
+			})
 		}
+		h.mu.Unlock()
 		select {
 		case <-t.ready:
-			err = t.err
+			err = h.reason(t.err)
 		case <-ctx.Done():
 			err = lock.Ended(ctx)
+		case <-h.ended:
+			err = errClosed
 		}
 		if err != nil {
-			h.leave(s, true)
+			h.leave(s, true, false)
 			return nil, err
 		}
 		return s, nil
@@ -104,29 +125,33 @@ func (h *hub) join(ctx context.Context, channel string) (*seat, error) {
 }
 
 // leave gives the seat up. With passOn a ring that it did not answer goes to
-// the next one: the message was meant for whoever can use it.
-func (h *hub) leave(s *seat, passOn bool) {
+// the next one: the message was meant for whoever can use it. Rung says that a
+// ring was taken that no attempt has answered since.
+func (h *hub) leave(s *seat, passOn, rung bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	t := s.topic
 	t.seats.Remove(s.place)
 	select {
 	case <-s.bell:
-		if passOn {
-			t.ring(1)
-		}
+		rung = true
 	default:
+	}
+	if passOn && rung {
+		t.ring(1)
 	}
 	if t.seats.Len() > 0 || h.closed {
 		return
 	}
 	t.gone = make(chan struct{})
+	sub := h.sub.sub // it has been made, since there was a seat
 	// The waiter has the key by now, perhaps, and need not wait for this.
-	h.leaving.Go(func() {
+	h.behind.Go(func() {
+		<-t.ready // an Add that is still under way would come after the Remove
 		ctx, cancel := context.WithTimeout(context.Background(), h.c.Timeout)
 		defer cancel()
 		// Whatever comes of it, it was sent before the next Add.
-		_ = h.sub.Remove(ctx, t.name)
+		_ = sub.Remove(ctx, t.name)
 		h.mu.Lock()
 		delete(h.topics, t.name)
 		h.mu.Unlock()
@@ -147,33 +172,61 @@ func (t *topic) ring(n int) (rung int) {
 	return rung
 }
 
-// open makes the subscription.
+// open returns the subscription. Where there is none it is made once for all who
+// wait for it now; those who come after a failure try anew.
 func (h *hub) open(ctx context.Context) (Subscription, error) {
-	h.opening.Lock()
-	defer h.opening.Unlock()
 	h.mu.Lock()
-	closed := h.closed
-	h.mu.Unlock()
-	if closed {
+	if h.closed {
+		h.mu.Unlock()
 		return nil, errClosed
 	}
-	if h.sub == nil {
-		bounded, cancel := context.WithTimeout(context.WithoutCancel(ctx), h.c.Timeout)
-		defer cancel()
-		sub, err := h.conn.Subscribe(bounded, Handler{
-			Message: h.message,
-			Gap:     func() { h.lost.Store(false); h.ringAll() },
-			// A server that is gone sends nothing, and its waiters have to learn
-			// it. One try is not enough: other connections may outlive this one
-			// for a moment.
-			Lost: func() { h.lost.Store(true); h.ringAll() },
-		})
-		if err != nil {
-			return nil, err
-		}
-		h.sub = sub
+	o := h.sub
+	if o == nil {
+		o = &subscribing{done: make(chan struct{})}
+		h.sub = o
+		h.behind.Go(func() { h.subscribe(o) })
 	}
-	return h.sub, nil
+	h.mu.Unlock()
+	select {
+	case <-o.done:
+		return o.sub, h.reason(o.err)
+	case <-ctx.Done():
+		return nil, lock.Ended(ctx)
+	case <-h.ended:
+		return nil, errClosed
+	}
+}
+
+// reason is err, which the end of the hub may have caused.
+func (h *hub) reason(err error) error {
+	select {
+	case <-h.ended:
+		if err != nil {
+			return errClosed
+		}
+	default:
+	}
+	return err
+}
+
+// subscribe makes the subscription o, or notes why there is none.
+func (h *hub) subscribe(o *subscribing) {
+	defer close(o.done)
+	ctx, cancel := h.timed()
+	defer cancel()
+	o.sub, o.err = h.conn.Subscribe(ctx, Handler{
+		Message: h.message,
+		Gap:     func() { h.lost.Store(false); h.ringAll() },
+		// A server that is gone sends nothing, and its waiters have to learn
+		// it. One try is not enough: other connections may outlive this one
+		// for a moment.
+		Lost: func() { h.lost.Store(true); h.ringAll() },
+	})
+	if o.err != nil {
+		h.mu.Lock()
+		h.sub = nil
+		h.mu.Unlock()
+	}
 }
 
 // message wakes as Redisson's clients do: "0" is for one waiter of each client,
@@ -206,13 +259,16 @@ func (h *hub) ringAll() {
 // close ends the subscription. Nobody joins after it; those who wait are to be
 // rung once the Conn is closed, too, so that their next try fails.
 func (h *hub) close() {
-	h.opening.Lock()
-	defer h.opening.Unlock()
 	h.mu.Lock()
 	h.closed = true
+	o := h.sub
 	h.mu.Unlock()
-	if h.sub != nil {
-		_ = h.sub.Close() // it returns nil
+	h.end()
+	if o != nil {
+		<-o.done
+		if o.err == nil {
+			_ = o.sub.Close() // it returns nil
+		}
 	}
-	h.leaving.Wait()
+	h.behind.Wait()
 }

@@ -167,6 +167,9 @@ func (r *redisson) Close() (err error) {
 		r.mu.Lock()
 		close(r.closing)
 		r.mu.Unlock()
+		if r.hub != nil {
+			r.hub.end()
+		}
 		r.waiting.Wait() // no longer than a command or two may last
 		r.keep.Close()
 		if r.hub != nil {
@@ -201,6 +204,7 @@ func (r *redisson) acquire(ctx context.Context, c lock.Config, rule rule, key, o
 	var s *seat
 	waits := c.Retry.Limit != 1
 	refused := false
+	rung := false // by a ring that no attempt has answered
 	if rule.leave != nil {
 		if !r.enter() {
 			return nil, errClosed
@@ -209,7 +213,7 @@ func (r *redisson) acquire(ctx context.Context, c lock.Config, rule rule, key, o
 	}
 	defer func() {
 		if s != nil {
-			r.hub.leave(s, err != nil)
+			r.hub.leave(s, err != nil, rung)
 		}
 		if err != nil && refused && waits && !dead(err) {
 			err = r.depart(ctx, rule, key, owner, err)
@@ -238,7 +242,7 @@ func (r *redisson) acquire(ctx context.Context, c lock.Config, rule rule, key, o
 		case c.Retry.Limit > 0 && n+1 >= c.Retry.Limit:
 			return nil, fmt.Errorf("%w (after %d attempts)", lock.ErrHeld, n+1)
 		}
-		refused = true
+		refused, rung = true, false
 		var bell chan struct{}
 		nap := min(left, c.TTL)
 		if r.hub != nil {
@@ -269,6 +273,7 @@ func (r *redisson) acquire(ctx context.Context, c lock.Config, rule rule, key, o
 		case <-ctx.Done():
 		case <-r.closing:
 		case <-bell:
+			rung = true
 		case <-timer.C:
 		}
 	}
@@ -310,7 +315,7 @@ func (r *redisson) try(ctx context.Context, rule rule, key, owner string, sole, 
 	}
 	reply, err := r.eval(ctx, "acquire", rule.lock, rule.keys(key), millis(r.c.TTL), owner, word, rule.option)
 	if err != nil {
-		return nil, 0, r.undo(ctx, rule, key, owner, sole, err)
+		return nil, 0, r.undo(ctx, rule, key, owner, sole, waits, err)
 	}
 	if reply == nil {
 		h := &hold{redisson: r, rule: rule, key: key, owner: owner, sole: sole}
@@ -325,13 +330,17 @@ func (r *redisson) try(ctx context.Context, rule rule, key, owner string, sole, 
 }
 
 // undo tidies up after an attempt whose answer was lost. Of an owner that may
-// hold the key already it cannot: which hold it took back would be anybody's
-// guess, so such a hold stays until the key's lease ends.
-func (r *redisson) undo(ctx context.Context, rule rule, key, owner string, sole bool, err error) error {
+// hold the key already it cannot take a hold back: which one would be anybody's
+// guess, so such a hold stays until the key's lease ends. But where the attempt
+// queued it, it leaves.
+func (r *redisson) undo(ctx context.Context, rule rule, key, owner string, sole, waits bool, err error) error {
 	if !lostAnswer(err) {
 		return err
 	}
 	if !sole {
+		if waits {
+			err = r.depart(ctx, rule, key, owner, err)
+		}
 		return doubt(err)
 	}
 	ctx, cancel := r.bounded(ctx)

@@ -3,6 +3,7 @@ package redis
 import (
 	"context"
 	_ "embed" // the scripts
+	"fmt"
 	"strings"
 
 	"github.com/lockbench/lockbench/impls/lock"
@@ -29,7 +30,8 @@ var rwLeave string
 // rw is Redisson's RReadWriteLock: one writer, or any number of readers.
 //
 //	state    key → hash of mode → read or write, uuid:owner → holds as a reader,
-//	         uuid:owner:write → holds as the writer, with PX of the longest hold;
+//	         uuid:owner:write → holds as the writer, with PX of the longest hold, to which
+//	         each re-entry of the writer adds ttl;
 //	         {key}:uuid:owner:rwlock_timeout:N → 1 for the N-th hold of a reader, with PX ttl
 //	channel  redisson_rwlock:{key}; the last reader publishes "0", the writer "1"
 //	cost     acquire 1 script; a waiter SUBSCRIBE, 1 script and 1 more for each message, UNSUBSCRIBE;
@@ -42,6 +44,7 @@ var rwLeave string
 //
 // Acquire and AcquireAs are the writer's. Its owner may read as well, and go on
 // reading when it has released the write; one that reads cannot become the writer.
+// No owner's name may end in ":write", since it would be read as another's write.
 //
 // In Redisson a reader gets in beside others however long a writer has waited, so
 // a writer may wait as long as readers overlap. With Config.WriterPreference a
@@ -71,6 +74,14 @@ type rwLocker struct {
 	read rule
 }
 
+// AcquireAs acts for the owner with this name.
+func (r *rwLocker) AcquireAs(ctx context.Context, key, owner string) (lock.Lease, error) {
+	if err := writes(owner); err != nil {
+		return nil, err
+	}
+	return r.redisson.AcquireAs(ctx, key, owner)
+}
+
 // AcquireShared acts for a new owner, as Acquire does.
 func (r *rwLocker) AcquireShared(ctx context.Context, key string) (lock.Lease, error) {
 	return r.acquire(ctx, r.c, r.read, key, r.fresh(), true)
@@ -78,10 +89,22 @@ func (r *rwLocker) AcquireShared(ctx context.Context, key string) (lock.Lease, e
 
 // AcquireSharedAs acts for the owner with this name, as AcquireAs does.
 func (r *rwLocker) AcquireSharedAs(ctx context.Context, key, owner string) (lock.Lease, error) {
+	if err := writes(owner); err != nil {
+		return nil, err
+	}
 	return r.acquire(ctx, r.c, r.read, key, r.called(owner), false)
 }
 
+// writes refuses an owner whose field as a reader would be another's as the writer.
+func writes(owner string) error {
+	if strings.HasSuffix(owner, ":write") {
+		return fmt.Errorf("redis: no owner of redis-rw may be called %q: what ends in :write is the field of a writer", owner)
+	}
+	return nil
+}
+
 var (
+	_ lock.Owned       = (*rwLocker)(nil)
 	_ lock.Sharer      = (*rwLocker)(nil)
 	_ lock.SharedOwned = (*rwLocker)(nil)
 )

@@ -281,3 +281,69 @@ func TestRWPreference(t *testing.T) {
 		}
 	})
 }
+
+// A reader's field cannot be taken for a writer's.
+func TestRWNames(t *testing.T) {
+	realServers(t, func(t *testing.T, s *server) {
+		l := s.open(t, "redis-rw", nil)
+		for _, owner := range []string{"7:write", another + ":write"} {
+			if _, err := l.(lock.Owned).AcquireAs(t.Context(), "k", owner); err == nil || !strings.Contains(err.Error(), owner) {
+				t.Errorf("AcquireAs for %q: %v, want it refused", owner, err)
+			}
+			if _, err := l.(lock.SharedOwned).AcquireSharedAs(t.Context(), "k", owner); err == nil || !strings.Contains(err.Error(), owner) {
+				t.Errorf("AcquireSharedAs for %q: %v, want it refused", owner, err)
+			}
+		}
+		// A foreign client may name a reader so even then.
+		s.do(t, "HSET", "k", "mode", "read", another+":write", "1")
+		ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
+		defer cancel()
+		if _, err := l.(lock.Owned).AcquireAs(ctx, "k", another); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("a writer beside a reader with such a name: %v, want it to wait", err)
+		}
+		s.do(t, "DEL", "k")
+	})
+}
+
+// A writer that leaves is told of, even if the word of one that died is still there.
+func TestRWPreferenceOfTheDead(t *testing.T) {
+	realServers(t, func(t *testing.T, s *server) {
+		l := openVariant(t, s.variant(t, "redis-rw"), s.at, lock.Config{TTL: time.Hour, WriterPreference: true})
+		held := shared(t, l)
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		writer := waitFor(ctx, l)
+		until(t, "the writer's word", func() bool { return s.do(t, "ZCARD", "{k}:writers") == int64(1) })
+		s.do(t, "ZADD", "{k}:writers", time.Now().Add(-time.Second).UnixMilli(), another)
+		reader := sharedLater(t.Context(), l)
+		select {
+		case <-reader:
+			t.Fatal("a reader passed the waiting writer")
+		case <-time.After(100 * time.Millisecond):
+		}
+		cancel()
+		if r := wait(t, "the writer that gives up", writer); r.err == nil {
+			t.Error("it was granted")
+		}
+		r := wait(t, "the reader", reader)
+		if r.err != nil {
+			t.Fatal(r.err)
+		}
+		release(t, r.lease)
+		// The word of one with a shorter ttl does not shorten that of the others.
+		s.do(t, "ZADD", "{k}:writers", time.Now().Add(time.Hour).UnixMilli(), another)
+		s.do(t, "PEXPIRE", "{k}:writers", time.Hour.Milliseconds())
+		brief := openVariant(t, s.variant(t, "redis-rw"), s.at, lock.Config{TTL: time.Minute, WriterPreference: true})
+		ctx, cancel = context.WithCancel(t.Context())
+		defer cancel()
+		writer = waitFor(ctx, brief)
+		until(t, "the writer's word", func() bool { return s.do(t, "ZCARD", "{k}:writers") == int64(2) })
+		if left := s.do(t, "PTTL", "{k}:writers").(int64); left < 2*time.Minute.Milliseconds() {
+			t.Errorf("the words of writers end in %d ms, want an hour", left)
+		}
+		cancel()
+		wait(t, "the writer that gives up", writer)
+		release(t, held)
+		s.do(t, "DEL", "{k}:writers")
+	})
+}

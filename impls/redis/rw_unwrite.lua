@@ -1,7 +1,7 @@
 -- ARGV[1] the TTL in ms, ARGV[2] the owner. Returns nil if the owner has no hold as
 -- the writer, 0 if it has more, 1 if it has no more.
 local field = ARGV[2] .. ':write'
-if redis.call('hexists', KEYS[1], field) == 0 then
+if redis.call('hget', KEYS[1], 'mode') ~= 'write' or redis.call('hexists', KEYS[1], field) == 0 then
   return nil
 end
 if redis.call('hincrby', KEYS[1], field, -1) > 0 then
