@@ -54,7 +54,7 @@ func blpop(client string, dial Dial) lock.Variant {
 			"Each waiter blocks a connection; a signal that is lost with its waiter costs up to a second.",
 		Source: "I. M. Maries, python-redis-lock",
 		Caps:   lock.Try,
-		Needs:  lock.Needs{Kind: "redis"},
+		Needs:  lock.Needs{Kind: "redis", MinVersion: "6.0"}, // BLPOP for parts of a second
 		Unsafe: lock.Pause | lock.ServerClock | lock.Failover | lock.Restart,
 		Keys:   func(key string) []string { return []string{key, signalKey(key)} },
 		Open: func(ctx context.Context, d lock.Deployment, c lock.Config) (lock.Locker, error) {

@@ -47,6 +47,15 @@ func Ballots(l lock.Locker) int {
 	return len(t.ballots)
 }
 
+// Handed is of how many keys l, a Locker of redis-redlock, counts how often its
+// owners have handed them on.
+func Handed(l lock.Locker) int {
+	lines := &l.(*redlock).lines
+	lines.mu.Lock()
+	defer lines.mu.Unlock()
+	return len(lines.passes)
+}
+
 // Due tells in how long a check is due of each that waits in l, a Locker of
 // redis-handoff, in the order of the calls.
 func Due(l lock.Locker) (in []time.Duration) {

@@ -104,11 +104,14 @@ func (l *lines) wake(key string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	delete(l.held, key)
-	if line := l.byKey[key]; len(line) > 0 {
-		select {
-		case line[0].freed <- struct{}{}:
-		default: // it has not looked yet after the last one
-		}
+	line := l.byKey[key]
+	if len(line) == 0 {
+		delete(l.passes, key) // who comes next takes it from the servers
+		return
+	}
+	select {
+	case line[0].freed <- struct{}{}:
+	default: // it has not looked yet after the last one
 	}
 }
 

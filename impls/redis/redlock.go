@@ -18,8 +18,9 @@ import (
 //	         poll; release 1 script to each node that granted, which is also the acquire of
 //	         the next owner in line where one of the same Locker waits: where more of them
 //	         do, to a majority only, of which all but one have been asked before
-//	safe     while the holder ends its work by Deadline, fewer than a majority of the
-//	         nodes lose their data within a ttl, and their clocks run alike within 1 %
+//	safe     while the holder ends its work by Deadline, no more of the nodes that granted
+//	         it lose their data within a ttl than are beyond a majority, so none of 3 of
+//	         5, and their clocks run alike within 1 %
 //	breaks   holder pauses past its Deadline; the clocks of enough nodes jump forward;
 //	         enough nodes restart empty
 //	source   redis.io, "Distributed Locks with Redis", the Redlock algorithm
@@ -91,7 +92,7 @@ func redlockVariant(client string, dial Dial) lock.Variant {
 			"A holder that outlives its deadline, or clocks that jump, still let two in.",
 		Source: "redis.io, Distributed Locks with Redis, the Redlock algorithm",
 		Caps:   lock.Try | lock.Extend | lock.Notify,
-		Needs:  lock.Needs{Kind: "redis", Nodes: 5},
+		Needs:  lock.Needs{Kind: "redis", Nodes: 5, MinVersion: "6.0.6"}, // LPOS
 		Keys:   func(key string) []string { return []string{key, lineKey(key)} },
 		Unsafe: lock.Pause | lock.ServerClock | lock.Restart,
 		Open: func(ctx context.Context, d lock.Deployment, c lock.Config) (lock.Locker, error) {

@@ -13,9 +13,11 @@ import (
 // majority has confirmed that.
 func (b *ballot) extend(ctx context.Context, ttl time.Duration) error {
 	uncut := context.WithoutCancel(ctx)
-	b.regain(ctx)
-	// Who has not answered to the SET yet may be one of the majority that counts.
-	b.await(ctx.Done(), nil, func() bool { return b.count(pending) == 0 })
+	for range 2 { // as what is pending may be reserved meanwhile
+		b.regain(ctx)
+		// Who has not answered to the SET yet may be one of the majority that counts.
+		b.await(ctx.Done(), nil, func() bool { return b.count(pending) == 0 })
+	}
 	var mu sync.Mutex
 	var held, renewed, foreign, asked int
 	b.mu.Lock()

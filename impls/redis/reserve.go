@@ -34,6 +34,7 @@ func (b *ballot) reserve(ctx context.Context, rest []stake) bool {
 		for _, h := range rest {
 			b.votes[h.at] = absent
 		}
+		b.notify() // extend may wait until nothing is pending
 	}
 	b.mu.Unlock()
 	if !fit {

@@ -175,6 +175,85 @@ func TestRedlockExtendRegains(t *testing.T) {
 	})
 }
 
+// Extend that waits for nodes which have not answered yet gets back those of them
+// that are reserved as soon as they do.
+func TestRedlockExtendWhilePending(t *testing.T) {
+	eachCluster(t, func(t *testing.T, c *cluster) {
+		l := c.open(t, true, lock.Config{TTL: time.Hour})
+		for round := range 20 {
+			first := mustTry(t, l, "k")
+			c.becomes(t, "k", 5)
+			ctx, cancel := context.WithCancel(t.Context())
+			second := asks(ctx, l)
+			time.Sleep(5 * time.Millisecond)
+			third := asks(ctx, l)
+			time.Sleep(5 * time.Millisecond)
+			stall := make(chan struct{})
+			var mu sync.Mutex
+			prompt := map[int]bool{} // the majority, which is asked first
+			for i := range c.d.Nodes {
+				c.tamper(i, func(args []any) error {
+					if !isPass(args) {
+						return nil
+					}
+					mu.Lock()
+					late := len(prompt) == 3 && !prompt[i]
+					if !late {
+						prompt[i] = true
+					}
+					mu.Unlock()
+					if late {
+						<-stall
+					}
+					return nil
+				})
+			}
+			if err := first.Release(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			var r result
+			select {
+			case r = <-second:
+			case r = <-third:
+				third = second
+			}
+			if r.err != nil {
+				t.Fatal(r.err)
+			}
+			extended := make(chan error, 1)
+			go func() { extended <- r.lease.(lock.Extender).Extend(t.Context(), 2*time.Hour) }()
+			time.Sleep(5 * time.Millisecond)
+			close(stall)
+			if err := wait(t, "Extend", extended); err != nil {
+				t.Errorf("round %d: Extend: %v", round, err)
+			}
+			for i := range c.d.Nodes {
+				c.tamper(i, nil)
+			}
+			if err := r.lease.Release(t.Context()); err != nil {
+				t.Errorf("round %d: Release: %v", round, err)
+			}
+			ends(t, third)
+			cancel()
+			c.becomes(t, "k", 0)
+		}
+	})
+}
+
+// A Locker remembers nothing of keys that its owners handed on among themselves.
+func TestRedlockForgetsPasses(t *testing.T) {
+	eachCluster(t, func(t *testing.T, c *cluster) {
+		l := c.open(t, false, lock.Config{TTL: time.Hour})
+		if n := contend(t, l, 4, 10); n > 0 {
+			t.Errorf("%d overlaps", n)
+		}
+		c.becomes(t, "k", 0)
+		if n := redis.Handed(l); n != 0 {
+			t.Errorf("it remembers %d keys", n)
+		}
+	})
+}
+
 // What was reserved for a waiter that has left is free together with the lease.
 func TestRedlockReservedForNobody(t *testing.T) {
 	eachCluster(t, func(t *testing.T, c *cluster) {
