@@ -179,7 +179,8 @@ func (h *concurrentLease) Release(ctx context.Context) error {
 	switch err := h.m.Unlock(short); {
 	case errors.Is(err, concurrency.ErrLockReleased):
 		return lock.ErrLost
-	case err != nil: // and s is not used again
+	case err != nil:
+		_ = h.of.end(h.s) // or the key might stay for as long as the session; that ends with its time at the latest
 		return fmt.Errorf("peer: %w: %w", lock.ErrUncertain, err)
 	}
 	h.of.back(h.s)

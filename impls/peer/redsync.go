@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"os"
 	"sync"
 	"time"
 
@@ -82,18 +83,21 @@ func (s *redsyncer) TryAcquire(ctx context.Context, key string) (lock.Lease, err
 }
 
 func (s *redsyncer) acquire(ctx context.Context, c lock.Config, key string) (lock.Lease, error) {
-	lease := &redsyncLease{mutex: s.sync.NewMutex(key, redsync.WithExpiry(c.TTL), redsync.WithTries(1))}
+	lease := &redsyncLease{nodes: len(s.clients), mutex: s.sync.NewMutex(key, redsync.WithExpiry(c.TTL), redsync.WithTries(1))}
 	heard := time.Now()
 	err := poll(ctx, c, s.delay, func(ctx context.Context) (bool, error) {
 		err := lease.mutex.TryLockContext(ctx)
+		refused, silent := answers(err)
+		if refused > 0 {
+			heard = time.Now()
+		}
 		switch {
 		case err == nil:
 			return true, nil
-		case taken(err):
-			heard = time.Now()
+		case silent == 0, errors.Is(err, redsync.ErrFailed):
 			return false, nil
-		case errors.Is(err, context.DeadlineExceeded) && c.Retry.Limit != 1 && time.Since(heard) < c.Timeout:
-			return false, nil // its own short time-out, after which redsync tries again
+		case c.Retry.Limit != 1 && (refused > 0 || short(err) && time.Since(heard) < c.Timeout):
+			return false, nil // redsync tries again
 		}
 		return false, doubt(err)
 	})
@@ -103,17 +107,39 @@ func (s *redsyncer) acquire(ctx context.Context, c lock.Config, key string) (loc
 	return keep(ctx, c, lease)
 }
 
-// taken tells the failure of an attempt that met another owner from that of one
-// that met too few servers.
-func taken(err error) bool {
+// answers counts the servers that said that the key is not ours, and those of
+// which no such answer came; with a majority of the former the latter do not matter.
+func answers(err error) (refused, silent int) {
 	var all *redsync.ErrTaken
+	var several interface{ Unwrap() []error }
 	var one *redsync.ErrNodeTaken
-	return errors.As(err, &all) || errors.As(err, &one) || errors.Is(err, redsync.ErrFailed)
+	switch {
+	case err == nil:
+		return 0, 0
+	case errors.As(err, &all):
+		return len(all.Nodes), 0
+	case errors.As(err, &several):
+		for _, e := range several.Unwrap() {
+			r, s := answers(e)
+			refused, silent = refused+r, silent+s
+		}
+		return refused, silent
+	case errors.As(err, &one), errors.Is(err, redsync.ErrLockAlreadyExpired):
+		return 1, 0
+	}
+	return 0, 1
+}
+
+// short reports whether err is redsync's own short time-out, which go-redis calls
+// by the one name or the other.
+func short(err error) bool {
+	return errors.Is(err, context.DeadlineExceeded) || errors.Is(err, os.ErrDeadlineExceeded)
 }
 
 func (s *redsyncer) Close() error { return closeAll(s.clients) }
 
 type redsyncLease struct {
+	nodes int
 	mu    sync.Mutex // redsync's Mutex is not for several goroutines
 	mutex *redsync.Mutex
 }
@@ -125,15 +151,17 @@ func (l *redsyncLease) Release(ctx context.Context) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	ok, err := l.mutex.UnlockContext(context.WithoutCancel(ctx))
-	return settled(ok, err)
+	return settled(ok, err, l.nodes)
 }
 
-// settled turns redsync's result of a release or an extension into ours.
-func settled(ok bool, err error) error {
+// settled turns redsync's result of a release or an extension on this many nodes
+// into ours: the key is lost where so many refused that the others are no majority.
+func settled(ok bool, err error, nodes int) error {
+	refused, silent := answers(err)
 	switch {
 	case ok:
 		return nil
-	case err == nil, taken(err), errors.Is(err, redsync.ErrLockAlreadyExpired), errors.Is(err, redsync.ErrExtendFailed):
+	case silent == 0, refused > (nodes-1)/2, errors.Is(err, redsync.ErrExtendFailed):
 		return lock.ErrLost
 	}
 	return doubt(err)
@@ -153,7 +181,7 @@ func (l *redsyncLease) Extend(ctx context.Context, ttl time.Duration) error {
 	defer l.mu.Unlock()
 	redsync.WithExpiry(ttl).Apply(l.mutex)
 	ok, err := l.mutex.ExtendContext(context.WithoutCancel(ctx))
-	return settled(ok, err)
+	return settled(ok, err, l.nodes)
 }
 
 var (

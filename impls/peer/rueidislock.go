@@ -24,6 +24,7 @@ import (
 // key, as long as our own locks wait for an answer, in the place of 20 ms. After a
 // missed answer its waiter may sleep until its context ends, and at 20 ms that
 // happens on any busy machine, on which it would be measured in the lock's place.
+// And its Acquire is called anew once it has lasted for a second; see rouse.
 //
 // Counted are the commands that it sends, each once; not those of rueidis itself,
 // which greets a server and switches tracking on, nor those that it sends again.
@@ -143,34 +144,38 @@ const rouse = time.Second
 // errRoused ends an attempt that may have slept through its turn.
 var errRoused = errors.New("peer: asking again")
 
-// take calls one of the library's functions. The context that it is given is
-// that of the lease as well, so it must outlive the caller's.
-func (r *rueidislocker) take(ctx context.Context, call func(context.Context, string) (context.Context, context.CancelFunc, error), key string) (lock.Lease, error) {
+// take calls one of the library's functions, and again where it waits for too long.
+// The context that it is given is that of the lease as well, so it must outlive the
+// caller's.
+func (r *rueidislocker) take(ctx context.Context, call func(context.Context, string) (context.Context, context.CancelFunc, error), key string, waits bool) (lock.Lease, error) {
+	r.c.Count.Attempt()
 	for {
-		l, err := r.attempt(ctx, call, key)
+		l, err := r.attempt(ctx, call, key, waits)
 		if !errors.Is(err, errRoused) {
 			return l, err
 		}
 	}
 }
 
-func (r *rueidislocker) attempt(ctx context.Context, call func(context.Context, string) (context.Context, context.CancelFunc, error), key string) (lock.Lease, error) {
+func (r *rueidislocker) attempt(ctx context.Context, call func(context.Context, string) (context.Context, context.CancelFunc, error), key string, waits bool) (lock.Lease, error) {
 	if ctx.Err() != nil {
 		return nil, fmt.Errorf("peer: wait ended: %w", lock.Ended(ctx))
 	}
 	if r.closed.Load() {
 		return nil, fmt.Errorf("peer: %w", rueidislock.ErrLockerClosed)
 	}
-	r.c.Count.Attempt()
 	life, end := context.WithCancel(context.WithoutCancel(ctx))
 	stop := context.AfterFunc(ctx, end)
 	var roused atomic.Bool
-	timer := time.AfterFunc(rouse, func() {
-		roused.Store(true)
-		end()
-	})
+	timely := func() bool { return true }
+	if waits {
+		timely = time.AfterFunc(rouse, func() {
+			roused.Store(true)
+			end()
+		}).Stop
+	}
 	held, free, err := call(life, key)
-	timely := timer.Stop()
+	cut := !timely()
 	switch {
 	case err != nil && ctx.Err() != nil:
 		err = fmt.Errorf("peer: wait ended: %w", lock.Ended(ctx))
@@ -188,7 +193,7 @@ func (r *rueidislocker) attempt(ctx context.Context, call func(context.Context, 
 		end()
 		return nil, err
 	}
-	if !timely && ctx.Err() == nil {
+	if cut && ctx.Err() == nil {
 		// It was granted and roused in one moment, which has ended the lease.
 		stop()
 		free()
@@ -214,11 +219,11 @@ func (r *rueidislocker) Acquire(ctx context.Context, key string) (lock.Lease, er
 	if r.c.Retry.Limit > 0 {
 		return r.TryAcquire(ctx, key) // its waiters make no attempts that could be counted
 	}
-	return r.take(ctx, r.locks.WithContext, key)
+	return r.take(ctx, r.locks.WithContext, key, true)
 }
 
 func (r *rueidislocker) TryAcquire(ctx context.Context, key string) (lock.Lease, error) {
-	return r.take(ctx, r.locks.TryWithContext, key)
+	return r.take(ctx, r.locks.TryWithContext, key, false)
 }
 
 func (r *rueidislocker) Close() error {
