@@ -34,6 +34,7 @@ type pipe struct {
 	kept    int  // bytes taken in and not written yet
 	writing bool // somebody writes, or what was read waits for its turn
 	lost    bool // bytes of this pipe were dropped
+	ended   bool // the end was handed on, behind which nothing is
 
 	due   time.Time // when to be woken, if place ≥ 0
 	place int       // in the proxy's list of those to be woken; −1 is not in it
@@ -43,6 +44,7 @@ type pipe struct {
 type piece struct {
 	at    time.Time // when it came
 	bytes []byte
+	reset bool // the end is one by RST
 }
 
 // pieceSize is the most that one read returns.
@@ -89,13 +91,27 @@ func (q *pipe) read() {
 			q.queue = append(q.queue, piece{at: now})
 			q.changed.Broadcast()
 		case err != nil:
-			p.abort(q.l)
+			q.broke(now)
 		}
 		p.mu.Unlock()
 		if err != nil {
 			return
 		}
 	}
+}
+
+// broke ends the link as the end that q comes from has reset it. Where q holds, the
+// other one is not to learn of that yet. P.mu is held.
+func (q *pipe) broke(now time.Time) {
+	if q.p.modes[q.d] != Hold || q.ended {
+		q.p.abort(q.l)
+		return
+	}
+	if q.d == Up {
+		q.p.leave(q.l)
+	}
+	q.queue = append(q.queue, piece{at: now, reset: true})
+	q.changed.Broadcast()
 }
 
 // take decides about bytes that have just come; it reports whether they are to
@@ -117,7 +133,7 @@ func (q *pipe) take(b []byte, now time.Time) bool {
 		q.keep(len(b))
 		return true
 	}
-	q.queue = append(q.queue, piece{now, slices.Clone(b)})
+	q.queue = append(q.queue, piece{at: now, bytes: slices.Clone(b)})
 	q.keep(len(b))
 	q.changed.Broadcast()
 	return false
@@ -139,7 +155,7 @@ func (q *pipe) written(n int, err error) {
 	q.keep(-n)
 	q.changed.Broadcast()
 	if err != nil {
-		q.p.abort(q.l)
+		q.l.pipes[1-q.d].broke(time.Now()) // what q leads to is gone
 	}
 }
 
@@ -157,7 +173,11 @@ func (q *pipe) write() {
 		q.queue[0] = piece{}
 		q.queue = q.queue[1:]
 		switch {
+		case head.reset:
+			p.abort(q.l)
+			return
 		case head.bytes == nil:
+			q.ended = true
 			if q.to.CloseWrite() != nil {
 				p.abort(q.l)
 			}

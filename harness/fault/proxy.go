@@ -18,7 +18,7 @@ type Mode time.Duration
 const (
 	// Pass hands everything on as it comes.
 	Pass Mode = 0
-	// Hold keeps everything, the end of a connection included, and hands it on
+	// Hold keeps everything, the end of a connection by FIN or RST included, and hands it on
 	// in order under the next mode. That is what a partition looks like to TCP,
 	// which sends again until it gets through.
 	Hold Mode = -1

@@ -73,6 +73,42 @@ func TestProxyHolds(t *testing.T) {
 	}
 }
 
+// Nor does the other end learn of a reset.
+func TestProxyHoldsResets(t *testing.T) {
+	for _, d := range []Direction{Up, Down} {
+		b := newBench(t)
+		client, server := b.dial()
+		from, to := client, server
+		if d == Down {
+			from, to = server, client
+		}
+		b.p.Set(d, Hold)
+		b.send(from, "last")
+		b.until("4 bytes kept", func(t Traffic) bool { return t.Kept[d] == 4 })
+		if err := errors.Join(from.SetLinger(0), from.Close()); err != nil {
+			t.Fatal(err)
+		}
+		if d == Up {
+			b.until("the client counts as gone", func(t Traffic) bool { return t.Open == 0 })
+		}
+		if err := to.SetReadDeadline(time.Now().Add(50 * time.Millisecond)); err != nil {
+			t.Fatal(err)
+		}
+		if n, err := to.Read(make([]byte, 1)); !errors.Is(err, os.ErrDeadlineExceeded) {
+			t.Errorf("while it is held the other end read %d bytes, %v", n, err)
+		}
+		b.send(to, "into the void") // and what it sends goes nowhere
+		if err := to.SetReadDeadline(time.Now().Add(limit)); err != nil {
+			t.Fatal(err)
+		}
+		b.p.Set(d, Pass)
+		if got, err := io.ReadAll(to); err == nil {
+			t.Errorf("then it read %q and the end, want a reset", got)
+		}
+		b.gone()
+	}
+}
+
 func TestProxyKeepsLittle(t *testing.T) {
 	b := newBench(t)
 	client, server := b.dial()
