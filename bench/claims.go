@@ -40,12 +40,12 @@ was missed or could not be judged.`,
 			dir := fs.String("out", "", "`directory` of the picture and of "+plots.ClaimsFile+" (default none, only the lines on stdout)")
 			file := fs.String("claims", "", "read the claims from this YAML `file`")
 			name := fs.String("profile", "redis", "judge the claims that come with this `profile`")
-			return func(_ context.Context, std stdio) error {
+			return func(ctx context.Context, std stdio) error {
 				list, err := chosenClaims(*file, *name)
 				if err != nil {
 					return err
 				}
-				return judgeFiles(std, list, append(in, fs.Args()...), *dir)
+				return judgeFiles(ctx, std, list, append(in, fs.Args()...), *dir)
 			}
 		},
 	}
@@ -95,6 +95,9 @@ func readClaims(name string, text []byte) ([]results.Claim, error) {
 	if err := d.Decode(&raw); err != nil && !errors.Is(err, io.EOF) {
 		return nil, misuse("%s: %s", name, strings.ReplaceAll(err.Error(), "\n", " "))
 	}
+	if more := new(any); !errors.Is(d.Decode(more), io.EOF) {
+		return nil, misuse("%s: only one YAML document is read, and behind it there is more: put all claims into one list", name)
+	}
 	var list []results.Claim
 	for _, r := range raw {
 		c := results.Claim{
@@ -112,8 +115,8 @@ func readClaims(name string, text []byte) ([]results.Claim, error) {
 	return list, nil
 }
 
-func judgeFiles(std stdio, claims []results.Claim, files []string, dir string) error {
-	runs, damaged, err := readRuns(std, "lockbench claims", files)
+func judgeFiles(ctx context.Context, std stdio, claims []results.Claim, files []string, dir string) error {
+	runs, damaged, err := readRuns(ctx, std, "lockbench claims", files)
 	if err != nil {
 		return err
 	}

@@ -78,6 +78,7 @@ func TestBadClaims(t *testing.T) {
 		{"unknown", "- claim: x\n  " + of + "\n  at-least: 1\n", "at-least"},
 		{"no bound", "- claim: x\n  " + of + "\n", `"x" needs a bound`},
 		{"no number", "- claim: x\n  " + of + "\n  least: y\n", "c.yaml: "},
+		{"two documents", "- claim: x\n  " + of + "\n  least: 1\n---\n- claim: y\n  " + of + "\n  least: 1\n", "only one YAML document"},
 		{"pattern", "- claim: x\n  of: {variants: ['['], at: owners=1, metric: jain}\n  least: 1\n", "is no pattern"},
 	} {
 		t.Run(c.name, func(t *testing.T) {

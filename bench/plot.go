@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"flag"
 	"fmt"
 	"strings"
@@ -29,7 +30,7 @@ remains is drawn, and the exit status is 1.`,
 }
 
 func drawFiles(ctx context.Context, std stdio, files []string, dir string) error {
-	runs, damaged, err := readRuns(std, "lockbench plot", files)
+	runs, damaged, err := readRuns(ctx, std, "lockbench plot", files)
 	if err != nil {
 		return err
 	}
@@ -55,12 +56,27 @@ func drawFiles(ctx context.Context, std stdio, files []string, dir string) error
 }
 
 // readRuns reads stored runs. A line that is no run is complained of and passed
-// over, which damaged tells.
-func readRuns(std stdio, who string, files []string) (runs []results.Run, damaged bool, err error) {
+// over, which damaged tells. What waits for the writer of a FIFO ends with ctx.
+func readRuns(ctx context.Context, std stdio, who string, files []string) (runs []results.Run, damaged bool, err error) {
 	if len(files) == 0 {
 		return nil, false, misuse("no results file given: name what run -out has written")
 	}
-	runs, bad := results.ReadFiles(files...)
+	type contents struct {
+		runs []results.Run
+		bad  []error
+	}
+	done := make(chan contents, 1)
+	go func() {
+		runs, bad := results.ReadFiles(files...)
+		done <- contents{runs, bad}
+	}()
+	var bad []error
+	select {
+	case c := <-done:
+		runs, bad = c.runs, c.bad
+	case <-ctx.Done(): // an open of a FIFO cannot be ended; the process ends in its place
+		return nil, false, exit{exitInterrupted, errors.New("interrupted: not all files were read, and nothing was written")}
+	}
 	for _, err := range bad {
 		complain(std.err, who, err)
 	}

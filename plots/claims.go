@@ -104,7 +104,7 @@ func finding(v results.Verdict) string {
 	if v.Doubt != "" {
 		text += "; to be doubted: " + v.Doubt
 	}
-	return text + ratesAlone(v)
+	return text + ratesAlone(v) + thinly(v)
 }
 
 // measured is the median of v, with as many digits as tell it from its bound.
@@ -129,6 +129,14 @@ func spread(v results.Verdict) (low, high float64) {
 		return v.Point.Min, v.Point.Max
 	}
 	return v.Point.Low, v.Point.High
+}
+
+// thinly tells in how many blocks v rests on a percentile of too few values.
+func thinly(v results.Verdict) string {
+	if v.Thin == 0 {
+		return ""
+	}
+	return fmt.Sprintf("; in %d of %s too few values for that percentile", v.Thin, plural(v.Point.N, "block"))
 }
 
 // ratesAlone tells which blocks v counts although their waits say nothing.
@@ -317,7 +325,7 @@ func claimsTable(w io.Writer, runs []results.Run, verdicts []results.Verdict, f 
 		if v.Doubt != "" {
 			what += " – **to be doubted**: " + v.Doubt
 		}
-		what += ratesAlone(v)
+		what += ratesAlone(v) + thinly(v)
 		mark := outcome(v)
 		if mark == "MISSED" {
 			mark = "**missed**"

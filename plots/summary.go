@@ -47,6 +47,11 @@ func (s *set) columns() []column {
 	if s.lead().Load.Rate > 0 {
 		list = forOpen(list)
 	}
+	if slices.ContainsFunc(s.groups, func(g results.Group) bool { return g.Load.Shared > 0 }) {
+		for i, c := range list { // the readers' are apart
+			list[i].head = strings.Replace(c.head, "acquire", "writers' acquire", 1)
+		}
+	}
 	return list
 }
 

@@ -51,6 +51,7 @@ type Verdict struct {
 	Point   Point
 	Held    bool
 	Rates   int    // of the blocks behind Point, those with a run of which only the rates are valid
+	Thin    int    // of the blocks behind Point, those with a percentile of too few values; see Enough
 	Doubt   string // why the runs behind Point may not be believed; "" if they may
 	Missing string // what runs the verdict would need; "" if it was reached
 }
@@ -136,7 +137,7 @@ func (p Pick) pick(runs []Run) map[string]map[beside]reading {
 			found[name] = make(map[beside]reading)
 		}
 		rates := r.Valid.Rates && OfWindow(p.Metric)
-		found[name][beside{r.Session, r.Block}] = reading{v, r.Valid.OK || rates, rates, r.Valid.Reasons}
+		found[name][beside{r.Session, r.Block}] = reading{v, r.Valid.OK || rates, rates, r.Thin(p.Metric), r.Valid.Reasons}
 	}
 	return found
 }
@@ -146,6 +147,7 @@ type reading struct {
 	value   float64
 	counts  bool // it comes from runs that are valid as far as the value goes
 	rates   bool // and from one of which only the rates are
+	thin    bool // a percentile in it is of too few values
 	reasons []string
 }
 
@@ -182,7 +184,7 @@ func (c Claim) Judge(runs []Run) Verdict {
 		for at, top := range of[v.Of] {
 			if bottom, ok := over[v.Over][at]; ok && bottom.value > 0 {
 				values = append(values, reading{
-					top.value / bottom.value, top.counts && bottom.counts, top.rates || bottom.rates,
+					top.value / bottom.value, top.counts && bottom.counts, top.rates || bottom.rates, top.thin || bottom.thin,
 					slices.Concat(top.reasons, bottom.reasons),
 				})
 			}
@@ -220,8 +222,12 @@ func best(found map[string]map[beside]reading, metric string) string {
 func (v *Verdict) weigh(values []reading) {
 	var counted, all []float64
 	why := make(map[string]int)
+	thin, every := 0, v.Claim.Every || !slices.ContainsFunc(values, func(s reading) bool { return s.counts })
 	for _, s := range values {
 		all = append(all, s.value)
+		if s.thin && (s.counts || every) {
+			thin++
+		}
 		if s.counts {
 			counted = append(counted, s.value)
 			if s.rates {
@@ -246,7 +252,7 @@ func (v *Verdict) weigh(values []reading) {
 	if c.Every {
 		counted = all // a block may be invalid for what the claim is about
 	}
-	v.Point = PointOf(counted)
+	v.Point, v.Thin = PointOf(counted), thin
 	least, most := v.Point.Median, v.Point.Median
 	if c.Every {
 		least, most = v.Point.Min, v.Point.Max

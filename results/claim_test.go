@@ -127,6 +127,22 @@ func TestJudgeRates(t *testing.T) {
 	}
 }
 
+// A percentile of too few values is judged, and told as such.
+func TestJudgeThin(t *testing.T) {
+	const metric, at = Acquire + "-p99-ns", "owners=2/keys=1/hold=1ms"
+	for _, c := range []struct {
+		ours, peers int64
+		want        int
+	}{{1000, 1000, 0}, {1000, 20, 1}, {20, 1000, 1}} {
+		ours, peer := told("ours", 0, metric, 2), told("peer", 0, metric, 8)
+		ours.Exact, peer.Exact = map[string]Exact{Acquire: {Count: c.ours}}, map[string]Exact{Acquire: {Count: c.peers}}
+		claim := Claim{Text: "x", Of: Pick{[]string{"ours"}, at, metric}, Over: Pick{[]string{"peer"}, at, metric}, Most: bound(0.25)}
+		if v := claim.Judge([]Run{ours, peer}); v.Thin != c.want || !v.Held {
+			t.Errorf("%d and %d values: %+v", c.ours, c.peers, v)
+		}
+	}
+}
+
 // The best peer is the one with the least latency, where less is better.
 func TestJudgeLower(t *testing.T) {
 	const metric = Acquire + "-p99-ns"
