@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"reflect"
 	"strconv"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -248,12 +247,7 @@ func TestFairTellsBehindTheDead(t *testing.T) {
 func TestFairNamedLostAnswer(t *testing.T) {
 	realServers(t, func(t *testing.T, s *server) {
 		var lose atomic.Bool
-		w := &wire{after: func(args []any, reply any, err error) (any, error) {
-			if strings.HasPrefix(args[0].(string), "EVAL") && err == nil && lose.CompareAndSwap(true, false) {
-				return nil, errors.New("the answer is lost")
-			}
-			return reply, err
-		}}
+		w := losesOne(&lose)
 		l := openVariant(t, find(t, redis.Variants(s.name, w.dial(s.dial)), "redis-fair"), s.at, lock.Config{TTL: time.Hour})
 		held := mustTry(t, s.open(t, "redis-fair", nil), "k")
 		lose.Store(true)

@@ -2,7 +2,6 @@ package redis_test
 
 import (
 	"errors"
-	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -42,12 +41,7 @@ func TestReleaseOfTheLostNamed(t *testing.T) {
 func TestReaderWhoseAnswerIsLost(t *testing.T) {
 	realServers(t, func(t *testing.T, s *server) {
 		var lose atomic.Bool
-		w := &wire{after: func(args []any, reply any, err error) (any, error) {
-			if strings.HasPrefix(args[0].(string), "EVAL") && err == nil && lose.CompareAndSwap(true, false) {
-				return nil, errors.New("the answer is lost")
-			}
-			return reply, err
-		}}
+		w := losesOne(&lose)
 		l := openVariant(t, find(t, redis.Variants(s.name, w.dial(s.dial)), "redis-rw"), s.at, lock.Config{})
 		o := s.open(t, "redis-rw", nil)
 		for range 2 { // the first time the script may be sent once more by its text

@@ -2,6 +2,9 @@ package redis_test
 
 import (
 	"context"
+	"errors"
+	"strings"
+	"sync/atomic"
 
 	"github.com/lockbench/lockbench/impls/lock"
 	"github.com/lockbench/lockbench/impls/redis"
@@ -39,4 +42,14 @@ func (w *wire) dial(real redis.Dial) redis.Dial {
 		w.Conn = conn
 		return w, nil
 	}
+}
+
+// losesOne loses the answer to a script once lose is set, which it then takes back.
+func losesOne(lose *atomic.Bool) *wire {
+	return &wire{after: func(args []any, reply any, err error) (any, error) {
+		if strings.HasPrefix(args[0].(string), "EVAL") && err == nil && lose.CompareAndSwap(true, false) {
+			return nil, errors.New("the answer is lost")
+		}
+		return reply, err
+	}}
 }
