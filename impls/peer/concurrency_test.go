@@ -2,16 +2,12 @@ package peer_test
 
 import (
 	"context"
-	"crypto/rand"
 	"errors"
-	"os"
 	"slices"
-	"strings"
 	"testing"
 	"time"
 
 	"github.com/lockbench/lockbench/harness/fault"
-	"github.com/lockbench/lockbench/harness/server"
 	"github.com/lockbench/lockbench/impls/lock"
 	"github.com/lockbench/lockbench/impls/peer"
 )
@@ -21,25 +17,8 @@ import (
 func TestConcurrencyReleaseUnheard(t *testing.T) {
 	list := peer.Variants()
 	v := list[slices.IndexFunc(list, func(v lock.Variant) bool { return v.Algo == "peer-etcd-concurrency" })]
-	o, err := server.FromEnv()
-	if err != nil {
-		t.Fatal(err)
-	}
-	s, err := server.Start(t.Context(), v.Needs, o)
-	if errors.Is(err, server.ErrMissing) && !slices.Contains(strings.Fields(os.Getenv("LOCKBENCH_REQUIRE")), "etcd") {
-		t.Skipf("NOT RUN: there is no %s", v.Needs)
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	key := "lb:" + rand.Text()
-	defer func() {
-		_, err := s.Remove(context.Background(), v.Names(key)...)
-		if err := errors.Join(err, s.Close()); err != nil {
-			t.Error(err)
-		}
-	}()
-	proxies, through, err := fault.Before(s.Deployment)
+	d, key := started(t, v)
+	proxies, through, err := fault.Before(d)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -63,7 +42,7 @@ func TestConcurrencyReleaseUnheard(t *testing.T) {
 		t.Errorf("Release that does not arrive: %v, want ErrUncertain", err)
 	}
 	proxies.SetBoth(fault.Pass) // with it the session would be renewed again
-	other, err := v.Open(t.Context(), s.Deployment, lock.Config{TTL: 3 * time.Second})
+	other, err := v.Open(t.Context(), d, lock.Config{TTL: 3 * time.Second})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -26,34 +26,41 @@ func eventually(t *testing.T, what string, f func() bool) {
 	}
 }
 
-// tracked calls f for each variant on rueidis, with a server that it can use and
-// a key of its own.
-func tracked(t *testing.T, f func(t *testing.T, v lock.Variant, d lock.Deployment, key string)) {
+// started is a server that v can use until the test ends, and a key of its own.
+func started(t *testing.T, v lock.Variant) (lock.Deployment, string) {
 	t.Helper()
 	o, err := server.FromEnv()
 	if err != nil {
 		t.Fatal(err)
 	}
+	s, err := server.Start(t.Context(), v.Needs, o)
+	if errors.Is(err, server.ErrMissing) && !slices.Contains(strings.Fields(os.Getenv("LOCKBENCH_REQUIRE")), v.Needs.Kind) {
+		t.Skipf("NOT RUN: there is no %s", v.Needs)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	key := "lb:" + rand.Text()
+	t.Cleanup(func() {
+		_, err := s.Remove(context.Background(), v.Names(key)...)
+		if err := errors.Join(err, s.Close()); err != nil {
+			t.Error(err)
+		}
+	})
+	return s.Deployment, key
+}
+
+// tracked calls f for each variant on rueidis, with a server that it can use and
+// a key of its own.
+func tracked(t *testing.T, f func(t *testing.T, v lock.Variant, d lock.Deployment, key string)) {
+	t.Helper()
 	for _, v := range peer.Variants() {
 		if v.Client != "rueidis" {
 			continue
 		}
 		t.Run(v.Algo, func(t *testing.T) {
-			s, err := server.Start(t.Context(), v.Needs, o)
-			if errors.Is(err, server.ErrMissing) && !slices.Contains(strings.Fields(os.Getenv("LOCKBENCH_REQUIRE")), "redis") {
-				t.Skipf("NOT RUN: there is no %s", v.Needs)
-			}
-			if err != nil {
-				t.Fatal(err)
-			}
-			key := "lb:" + rand.Text()
-			t.Cleanup(func() {
-				_, err := s.Remove(context.Background(), v.Names(key)...)
-				if err := errors.Join(err, s.Close()); err != nil {
-					t.Error(err)
-				}
-			})
-			f(t, v, s.Deployment, key)
+			d, key := started(t, v)
+			f(t, v, d, key)
 		})
 	}
 }
