@@ -149,7 +149,7 @@ func launchMembers(ctx context.Context, i installed, d *tempDir, members int) (l
 	var all []string
 	name := func(n int) string { return cluster + "-" + strconv.Itoa(n) }
 	for n := range members {
-		port, err := freePort(ctx)
+		port, err := d.port(ctx)
 		if err != nil {
 			return nil, err
 		}

@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"sync"
 )
 
 // dirScript makes the directory of our servers and removes it once the
@@ -107,10 +108,14 @@ func (j *janitor) dismiss() {
 	_ = j.cmd.Wait()
 }
 
-// A tempDir is a directory that is removed when we end, however we end.
+// A tempDir is a directory that is removed when we end, however we end, and the
+// ports of the servers in it.
 type tempDir struct {
 	path string
 	j    *janitor
+
+	mu    sync.Mutex // servers of one group start at once
+	ports []func()   // give them up
 }
 
 func makeTemp() (*tempDir, error) {
@@ -122,12 +127,31 @@ func makeTemp() (*tempDir, error) {
 	if err != nil {
 		return nil, fmt.Errorf("cannot make a directory in %s: %w", base, err)
 	}
-	return &tempDir{j.said, j}, nil
+	return &tempDir{path: j.said, j: j}, nil
+}
+
+// port is a free port of the loopback, which stays reserved until the end of d: a
+// server takes a second to bind its ports, and one of a group may need a further one
+// much later. Where somebody else had the port for its votes, a ZooKeeper served
+// until it had tried to get it three times, and ended then.
+func (d *tempDir) port(ctx context.Context) (int, error) {
+	port, free, err := reserve(ctx)
+	if err != nil {
+		return 0, err
+	}
+	d.mu.Lock()
+	d.ports = append(d.ports, free)
+	d.mu.Unlock()
+	return port, nil
 }
 
 // remove returns when the directory is gone. The servers in it must have ended.
 func (d *tempDir) remove() error {
 	d.j.dismiss()
+	for _, free := range d.ports {
+		free()
+	}
+	d.ports = nil
 	if _, err := os.Lstat(d.path); err == nil {
 		return fmt.Errorf("%s could not be removed", d.path)
 	}

@@ -18,7 +18,7 @@ import (
 const readyWithin = 20 * time.Second
 
 // errTaken says that somebody else got a port between our choice and the
-// server's bind.
+// server's bind, where the system cannot keep it for us, see reserve.
 var errTaken = errors.New("address already in use")
 
 // locate finds the program of a kind that o names, or the first of names on PATH
@@ -73,8 +73,8 @@ type program struct {
 func launch(ctx context.Context, d *tempDir, p program) (*running, error) {
 	for try := 1; ; try++ {
 		r, err := launchOnce(ctx, d, p)
-		// The choice of a port is a race by nature: most servers cannot be asked
-		// to choose one themselves.
+		// Where reserve cannot keep a port the choice of one is a race by nature:
+		// most servers cannot be asked to choose one themselves.
 		if errors.Is(err, errTaken) && try < 5 && ctx.Err() == nil {
 			continue
 		}
@@ -89,7 +89,7 @@ func launchOnce(ctx context.Context, d *tempDir, p program) (*running, error) {
 	}
 	var ports []int
 	for range max(p.ports, 1) {
-		port, err := freePort(ctx)
+		port, err := d.port(ctx)
 		if err != nil {
 			return nil, err
 		}
@@ -134,16 +134,6 @@ func ready(ctx context.Context, within time.Duration, try func(context.Context) 
 		case <-tick.C:
 		}
 	}
-}
-
-// freePort is a port of the loopback that was free a moment ago.
-func freePort(ctx context.Context) (int, error) {
-	l, err := (&net.ListenConfig{}).Listen(ctx, "tcp4", "127.0.0.1:0")
-	if err != nil {
-		return 0, err
-	}
-	defer func() { _ = l.Close() }()
-	return l.Addr().(*net.TCPAddr).Port, nil
 }
 
 func lastLine(b []byte) string {

@@ -58,13 +58,20 @@ func TestCheck(t *testing.T) {
 	}
 }
 
-// Each kind says in one form that nobody listens, or that what does is something else.
-func TestUnreachable(t *testing.T) {
-	port, err := freePort(t.Context())
+// deserted is an address at which nobody listens during the test.
+func deserted(t *testing.T) string {
+	t.Helper()
+	port, free, err := reserve(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
-	closed := (&net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: port}).String()
+	t.Cleanup(free)
+	return (&net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: port}).String()
+}
+
+// Each kind says in one form that nobody listens, or that what does is something else.
+func TestUnreachable(t *testing.T) {
+	closed := deserted(t)
 	silent := answering(t, func(c net.Conn) { _, _ = io.Copy(io.Discard, c) })
 	other := answering(t, func(c net.Conn) { _, _ = io.WriteString(c, "220 mail ready\r\n") })
 	for kind, url := range map[string]string{

@@ -191,7 +191,7 @@ func startCluster(ctx context.Context, path string, d *tempDir, h *crew) (*clust
 		p, n, e, err := startBinary(ctx, path, d, role{clustered, func(ctx context.Context, _ int, _ string) ([]string, error) {
 			// Left to itself the server takes its port + 10000, which nobody has
 			// seen to be free.
-			bus, err := freePort(ctx)
+			bus, err := d.port(ctx)
 			return append(redisFlags(), "--cluster-enabled", "yes", "--cluster-port", strconv.Itoa(bus),
 				// How long a node may be silent: a machine that measures is busy.
 				"--cluster-node-timeout", "60000"), err

@@ -41,11 +41,7 @@ func answering(t *testing.T, f func(net.Conn)) string {
 
 func TestUnusableAddresses(t *testing.T) {
 	const canary = "CANARY"
-	port, err := freePort(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	closed := (&net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: port}).String()
+	closed := deserted(t)
 	silent := answering(t, func(c net.Conn) { _, _ = io.Copy(io.Discard, c) })
 	// The first packet of a MariaDB server: length 78, number 0, protocol 10.
 	maria := answering(t, func(c net.Conn) {
