@@ -110,7 +110,7 @@ func openQueued(ctx context.Context, dial Dial, d lock.Deployment, c lock.Config
 	}
 	h := &queued{
 		owned: newOwned(s), waiting: make(map[string]*waiter), handed: make(map[string]struct{}),
-		moved: make(map[string]uint64), crowded: make(map[string]bool), closed: make(chan struct{}),
+		moved: make(map[string]uint64), crowded: make(map[string]bool), busy: make(map[string]bool), closed: make(chan struct{}),
 		acquire: NewScript(handoffNames + handoffQueue + handoffPass + handoffAcquire),
 		release: NewScript(handoffNames + handoffNext + handoffPass + handoffRelease),
 		leave:   handoffScript(handoffHolds + handoffLeave), check: handoffScript(handoffHolds + handoffCheck),
@@ -151,6 +151,7 @@ type queued struct {
 	handed  map[string]struct{} // the ids that were granted from the queue and not released yet
 	moved   map[string]uint64   // by key: the largest number of a waiter that was granted it since the last tick
 	crowded map[string]bool     // the keys where several waited of late, see [queued.enqueue]
+	busy    map[string]bool     // what is being looked at, see [queued.singly]
 }
 
 // waiter is one Acquire in the queue.
@@ -188,10 +189,8 @@ func (h *queued) keysOf(key string) []string {
 
 // over is why nothing can be acquired any more, or nil.
 func (h *queued) over(ctx context.Context) error {
-	select {
-	case <-h.closed:
+	if h.isClosed() {
 		return errClosed
-	default:
 	}
 	if err := lock.Ended(ctx); err != nil {
 		return fmt.Errorf("redis: wait ended: %w", err)

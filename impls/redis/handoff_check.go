@@ -41,7 +41,8 @@ func (h *queued) pause(w *waiter, ahead int64) time.Duration {
 	return min(time.Duration(min(ahead, 1<<20)+1)*every, h.rarely())
 }
 
-// tend checks the keys that are waited for.
+// tend checks the keys that are waited for, those of each server by themselves: one
+// that does not answer holds up no other.
 func (h *queued) tend() {
 	every := h.every()
 	tick := time.NewTicker(every / 2)
@@ -54,19 +55,52 @@ func (h *queued) tend() {
 		case <-tick.C:
 		}
 		soon := time.Now().Add(every / 4) // the next tick would be later than due
+		at := make(map[string][]*waiter)
 		for _, w := range h.stuck(soon) {
-			select {
-			case <-h.closed: // each look may take its time
-				return
-			default:
-			}
-			h.look(w.key, []any{w.id})
+			place := h.inboxes.place(w.key)
+			at[place] = append(at[place], w)
+		}
+		for place, due := range at {
+			h.singly("check "+place, func() {
+				for _, w := range due {
+					if h.isClosed() { // each look may take its time
+						return
+					}
+					h.look(w.key, []any{w.id})
+				}
+			})
 		}
 		if soon.After(sleepers) {
 			sleepers = soon.Add(h.rarely())
 			h.disperse()
-			h.lookAtSleepers()
+			h.singly("asleep", h.lookAtSleepers)
 		}
+	}
+}
+
+// singly starts f unless the last that was started as name is still at it. Those for
+// whom that would have looked are due again at the next tick.
+func (h *queued) singly(name string, f func()) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.busy[name] {
+		return
+	}
+	h.busy[name] = true
+	h.tending.Go(func() {
+		f()
+		h.mu.Lock()
+		delete(h.busy, name)
+		h.mu.Unlock()
+	})
+}
+
+func (h *queued) isClosed() bool {
+	select {
+	case <-h.closed:
+		return true
+	default:
+		return false
 	}
 }
 

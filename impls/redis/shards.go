@@ -30,8 +30,9 @@ type shards struct {
 	// gap is called when a lost channel is subscribed again; messages of it may
 	// have been missed. It must not block.
 	gap func(channel string)
-	// down is called once for a channel that was lost and could not be subscribed
-	// again for as long as a command is waited for. It must not block.
+	// down is called for a channel that was lost and could not be subscribed again for
+	// as long as a command is waited for, and again each time that has passed. It must
+	// not block.
 	down func(channel string)
 
 	running sync.WaitGroup // Add only under mu and before the end
@@ -41,6 +42,7 @@ type shards struct {
 	closed   bool
 	ears     map[string]*ear     // by host:port
 	openings map[string]*opening // by channel
+	places   map[string]string   // host:port of the ear, by channel
 }
 
 // An ear is the connection to one node.
@@ -66,6 +68,7 @@ func newShards(conn Sharded, seeds []string, c lock.Config) *shards {
 	return &shards{
 		conn: conn, seeds: seeds, c: c, end: make(chan struct{}),
 		ears: make(map[string]*ear), openings: make(map[string]*opening),
+		places: make(map[string]string),
 	}
 }
 
@@ -239,7 +242,16 @@ func (s *shards) settled(e *ear, channel string) bool {
 		return false
 	}
 	e.channels = append(e.channels, channel)
+	s.places[channel] = e.at
 	return true
+}
+
+// from is the node at host:port whose messages of channel were received last, "" if
+// there was none.
+func (s *shards) from(channel string) string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.places[channel]
 }
 
 // lose gives e up and begins to subscribe its channels elsewhere. It is called by
@@ -265,13 +277,13 @@ func (s *shards) lose(e *ear) {
 }
 
 // restore subscribes lost channels, one after the other, until that has been done
-// for all.
+// for all. Who waits for those that are left is told each time-out: others may
+// wait by then.
 func (s *shards) restore(channels []string) {
-	began := time.Now()
-	var failed []string
-	told := false
+	told := time.Now()
 	for len(channels) > 0 {
-		for _, channel := range channels {
+		var failed []string
+		for i, channel := range channels {
 			// The next may have better luck.
 			ctx, cancel := context.WithTimeout(context.Background(), max(s.c.Timeout/8, 50*time.Millisecond))
 			err := s.settle(ctx, channel)
@@ -284,15 +296,15 @@ func (s *shards) restore(channels []string) {
 			default:
 				failed = append(failed, channel)
 			}
+			if time.Since(told) < s.c.Timeout {
+				continue
+			}
+			told = time.Now()
+			for _, left := range slices.Concat(failed, channels[i+1:]) {
+				s.down(left)
+			}
 		}
-		channels, failed = failed, nil
-		if told || time.Since(began) < s.c.Timeout {
-			continue
-		}
-		told = true
-		for _, channel := range channels {
-			s.down(channel)
-		}
+		channels = failed
 	}
 }
 
