@@ -106,7 +106,8 @@ func (h *queued) isClosed() bool {
 
 // stuck returns the waiters for which a check is due by soon: of those for one key
 // the first in this process, since the others come after it, and the first of those
-// with a name.
+// with a name. Where several asked at once the server may have seen a later one
+// first, so the one with the fewest before it as it was queued is looked at as well.
 //
 // A key of which a waiter before that one was granted the lock since the last call
 // needs no check: its lease was ended by a release, its queue is in order and its
@@ -119,17 +120,25 @@ func (h *queued) stuck(soon time.Time) (due []*waiter) {
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	first := make(map[group]*waiter)
+	first, nearest := make(map[group]*waiter), make(map[group]*waiter)
 	for _, w := range h.waiting {
+		if !w.queued {
+			continue
+		}
 		g := group{w.key, w.named}
-		if f := first[g]; w.queued && (f == nil || w.number < f.number) {
+		if f := first[g]; f == nil || w.number < f.number {
 			first[g] = w
 		}
+		if n := nearest[g]; n == nil || w.ahead < n.ahead || w.ahead == n.ahead && w.number < n.number {
+			nearest[g] = w
+		}
 	}
-	for _, w := range first {
-		if number, ok := h.moved[w.key]; !soon.Before(w.due) && (!ok || number > w.number) {
-			w.due = soon.Add(h.every() / 2) // unless the answer tells otherwise
-			due = append(due, w)
+	for g, w := range first {
+		for _, w := range slices.Compact([]*waiter{w, nearest[g]}) {
+			if number, ok := h.moved[w.key]; !soon.Before(w.due) && (!ok || number > w.number) {
+				w.due = soon.Add(h.every() / 2) // unless the answer tells otherwise
+				due = append(due, w)
+			}
 		}
 	}
 	clear(h.moved)
