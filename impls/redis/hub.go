@@ -182,6 +182,12 @@ func (h *hub) open(ctx context.Context) (Subscription, error) {
 	}
 	o := h.sub
 	if o == nil {
+		select {
+		case <-h.ended: // ahead of closed, and of a last attempt that failed by it
+			h.mu.Unlock()
+			return nil, errClosed
+		default:
+		}
 		o = &subscribing{done: make(chan struct{})}
 		h.sub = o
 		h.behind.Go(func() { h.subscribe(o) })
