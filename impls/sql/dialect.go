@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"net/url"
 	"strings"
+	"time"
 
 	"github.com/go-sql-driver/mysql"
 	"github.com/jackc/pgx/v5"
@@ -235,7 +236,24 @@ func openPostgres(ep lock.Endpoint, c lock.Config) (*sql.DB, error) {
 	if err != nil {
 		return nil, err
 	}
-	return sql.OpenDB(patiently(stdlib.GetConnector(*o), c.Conns, c.Timeout)), nil
+	return sql.OpenDB(patiently(stdlib.GetConnector(*o, stdlib.OptionShouldPing(aliveWithin(c.Timeout))), c.Conns, c.Timeout)), nil
+}
+
+// aliveWithin pings a connection that was idle for a second before it is used again,
+// as the library does, but waits no longer than timeout for the answer. The library
+// waits for as long as the caller's context lasts, and an Acquire, which may have to
+// wait for a connection, has none that ends: beside a server that had stopped to
+// answer it hung. One that did not answer is closed, so that the library's own ping
+// fails at once.
+func aliveWithin(timeout time.Duration) func(context.Context, stdlib.ShouldPingParams) bool {
+	return func(ctx context.Context, p stdlib.ShouldPingParams) bool {
+		if p.IdleDuration <= time.Second {
+			return false
+		}
+		ctx, cancel := context.WithTimeout(ctx, timeout)
+		defer cancel()
+		return p.Conn.PgConn().Ping(ctx) != nil
+	}
 }
 
 func configPostgres(ep lock.Endpoint, c lock.Config) (*pgx.ConnConfig, error) {
