@@ -161,6 +161,8 @@ type waiter struct {
 	number  uint64     // grows with the calls of Acquire
 	queued  bool       // the server has said so; before that a check would not find it
 	ahead   int64      // how many stood before it as it was queued
+	sent    time.Time  // when it was asked for that, and
+	stood   time.Time  // when the answer was there
 	due     time.Time  // when it is worth a check, see [queued.pause]
 	asleep  *string    // the condition that it waits for first, nil if none
 	listed  bool       // the server has said that it stands in the list of those that sleep
@@ -266,6 +268,7 @@ func (h *queued) stands(w *waiter, sent time.Time, ahead int64) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	w.queued, w.ahead, w.due = true, ahead, sent.Add(h.pause(w, ahead))
+	w.sent, w.stood = sent, time.Now()
 }
 
 // await waits for the grant to w, which stands in the queue since a request that was

@@ -42,7 +42,8 @@ func (h *queued) pause(w *waiter, ahead int64) time.Duration {
 }
 
 // tend checks the keys that are waited for, those of each server by themselves: one
-// that does not answer holds up no other.
+// that does not answer holds up no other. Those that wait for a condition are looked
+// at one after the other wherever they are.
 func (h *queued) tend() {
 	every := h.every()
 	tick := time.NewTicker(every / 2)
@@ -106,8 +107,8 @@ func (h *queued) isClosed() bool {
 
 // stuck returns the waiters for which a check is due by soon: of those for one key
 // the first in this process, since the others come after it, and the first of those
-// with a name. Where several asked at once the server may have seen a later one
-// first, so the one with the fewest before it as it was queued is looked at as well.
+// with a name. Of those that asked before that one had its answer the server may have
+// seen another first, so the one with the fewest before it is looked at as well.
 //
 // A key of which a waiter before that one was granted the lock since the last call
 // needs no check: its lease was ended by a release, its queue is in order and its
@@ -122,15 +123,17 @@ func (h *queued) stuck(soon time.Time) (due []*waiter) {
 	defer h.mu.Unlock()
 	first, nearest := make(map[group]*waiter), make(map[group]*waiter)
 	for _, w := range h.waiting {
-		if !w.queued {
-			continue
-		}
 		g := group{w.key, w.named}
-		if f := first[g]; f == nil || w.number < f.number {
+		if f := first[g]; w.queued && (f == nil || w.number < f.number) {
 			first[g] = w
 		}
-		if n := nearest[g]; n == nil || w.ahead < n.ahead || w.ahead == n.ahead && w.number < n.number {
-			nearest[g] = w
+	}
+	for _, w := range h.waiting {
+		g := group{w.key, w.named}
+		if f := first[g]; w.queued && (w == f || !w.stood.IsZero() && w.sent.Before(f.stood)) {
+			if n := nearest[g]; n == nil || w.ahead < n.ahead || w.ahead == n.ahead && w.number < n.number {
+				nearest[g] = w
+			}
 		}
 	}
 	for g, w := range first {

@@ -259,6 +259,9 @@ func (h *queued) lookAtSleepers() {
 	h.mu.Unlock()
 	for key, list := range entries {
 		for part := range slices.Chunk(list, mostIDs) {
+			if h.isClosed() { // each look may take its time
+				return
+			}
 			ctx, cancel := context.WithTimeout(context.Background(), h.c.Timeout)
 			answer, err := h.eval(ctx, "asleep", h.cond.asleep, h.sleepKeys(key), part...)
 			cancel()

@@ -176,18 +176,14 @@ func (t *topic) ring(n int) (rung int) {
 // wait for it now; those who come after a failure try anew.
 func (h *hub) open(ctx context.Context) (Subscription, error) {
 	h.mu.Lock()
-	if h.closed {
+	select {
+	case <-h.ended: // maybe long before close
 		h.mu.Unlock()
 		return nil, errClosed
+	default:
 	}
 	o := h.sub
 	if o == nil {
-		select {
-		case <-h.ended: // ahead of closed, and of a last attempt that failed by it
-			h.mu.Unlock()
-			return nil, errClosed
-		default:
-		}
 		o = &subscribing{done: make(chan struct{})}
 		h.sub = o
 		h.behind.Go(func() { h.subscribe(o) })
@@ -265,11 +261,11 @@ func (h *hub) ringAll() {
 // close ends the subscription. Nobody joins after it; those who wait are to be
 // rung once the Conn is closed, too, so that their next try fails.
 func (h *hub) close() {
+	h.end() // first, for nobody may begin to subscribe once o is known
 	h.mu.Lock()
 	h.closed = true
 	o := h.sub
 	h.mu.Unlock()
-	h.end()
 	if o != nil {
 		<-o.done
 		if o.err == nil {

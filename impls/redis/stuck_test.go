@@ -16,12 +16,15 @@ func TestStuckInTheServersOrder(t *testing.T) {
 		owned:   owned{session: &session{c: lock.Config{TTL: time.Minute}}},
 		waiting: make(map[string]*waiter), moved: make(map[string]uint64),
 	}
+	sent := now.Add(-time.Second) // before the answer to the first
 	for _, w := range []*waiter{
-		{id: "late", key: "k", number: 1, queued: true, ahead: 31},
-		{id: "first", key: "k", number: 2, queued: true, ahead: 0},
-		{id: "second", key: "k", number: 3, queued: true, ahead: 1},
+		{id: "late", key: "k", number: 1, queued: true, ahead: 31, sent: sent, stood: now},
+		{id: "first", key: "k", number: 2, queued: true, ahead: 1, sent: sent, stood: now},
+		{id: "second", key: "k", number: 3, queued: true, ahead: 2, sent: sent, stood: now},
 		{id: "unheard", key: "k", number: 4},
-		{id: "other", key: "l", number: 5, queued: true, ahead: 7},
+		// The queue has become shorter since the first was queued.
+		{id: "behind", key: "k", number: 5, queued: true, ahead: 0, sent: now, stood: now},
+		{id: "other", key: "l", number: 6, queued: true, ahead: 7, sent: sent, stood: now},
 	} {
 		w.due = now.Add(h.pause(w, w.ahead))
 		h.waiting[w.id] = w
@@ -31,7 +34,7 @@ func TestStuckInTheServersOrder(t *testing.T) {
 		want  []string
 	}{
 		{0, nil},
-		{h.every(), []string{"first"}},
+		{2 * h.every(), []string{"first"}},
 		{8 * h.every(), []string{"first", "other"}},
 		{32 * h.every(), []string{"first", "late", "other"}},
 	} {
