@@ -37,3 +37,22 @@ func QuantileByOwner(each []*Histogram, p float64) (int64, bool) {
 	}
 	return 0, false
 }
+
+// effective is how many values of equal weight tell as much as those of owners with
+// grants each, of which those of one owner together weigh as much as those of any
+// other: (Σw)²/Σw² where w is the weight of a value (Kish, Survey Sampling, 1965,
+// section 11.7). It is 0 if an owner has none, or there is none.
+func effective(grants []int64) int64 {
+	if len(grants) == 0 {
+		return 0
+	}
+	sum := 0.0
+	for _, n := range grants {
+		if n <= 0 {
+			return 0
+		}
+		sum += 1 / float64(n)
+	}
+	owners := float64(len(grants))
+	return int64(owners*owners/sum + 1e-9) // of equal shares, all of them
+}

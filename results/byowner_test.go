@@ -62,3 +62,28 @@ func TestQuantileByOwnerNeedsAWaitOfEach(t *testing.T) {
 		}
 	}
 }
+
+// Many grants of one owner do not make up for the few of the others.
+func TestThinByOwner(t *testing.T) {
+	for _, c := range []struct {
+		grants []int64
+		want   int64
+		thin   bool
+	}{
+		{nil, 0, true},
+		{[]int64{459}, 459, false},
+		{[]int64{458}, 458, true},
+		{[]int64{115, 115, 115, 115}, 460, false},
+		{[]int64{100, 100, 100, 100}, 400, true},
+		{[]int64{1_000_000, 10, 10, 10}, 53, true}, // 16 ÷ 0.300001
+		{[]int64{1_000_000, 0}, 0, true},
+	} {
+		if got := effective(c.grants); got != c.want {
+			t.Errorf("%v weigh as much as %d, want %d", c.grants, got, c.want)
+		}
+		r := Run{Series: &Series{OwnerGrants: c.grants}}
+		if got := r.Thin(AcquireByOwner); got != c.thin {
+			t.Errorf("%v: thin %v, want %v", c.grants, got, c.thin)
+		}
+	}
+}

@@ -220,8 +220,11 @@ func orderStatistic(n int) int {
 }
 
 // Thin tells whether metric is a percentile of r for which r has too few
-// values; see Enough.
+// values; see Enough. Of AcquireByOwner those of owners with few grants count most.
 func (r *Run) Thin(metric string) bool {
+	if metric == AcquireByOwner && r.Series != nil {
+		return !Enough(99, effective(r.Series.OwnerGrants))
+	}
 	for name, e := range r.Exact {
 		for _, p := range percentilesOf(name) {
 			if p.Metric == metric {
