@@ -2,6 +2,7 @@ package redis
 
 import (
 	"cmp"
+	"context"
 	"maps"
 	"slices"
 	"time"
@@ -54,6 +55,28 @@ func Handed(l lock.Locker) int {
 	lines.mu.Lock()
 	defer lines.mu.Unlock()
 	return len(lines.passes)
+}
+
+// Reserve makes the nodes at, which lease of redis-redlock has, ones that have not
+// answered yet, and reserves them for the owner that waits next. What it returns is
+// closed once who waits until no answer is open, as Extend does, goes on; it is nil if
+// nobody waits.
+func Reserve(ctx context.Context, lease lock.Lease, at ...int) (answered <-chan struct{}) {
+	b := lease.(*redlockLease).ballot
+	if !b.lines.more(b.key) {
+		return nil
+	}
+	met := make(chan struct{})
+	var rest []stake
+	b.mu.Lock()
+	for _, i := range at {
+		b.votes[i] = pending
+		rest = append(rest, stake{b, i})
+	}
+	b.watchers = append(b.watchers, &watcher{func() bool { return b.count(pending) == 0 }, func() { close(met) }})
+	b.mu.Unlock()
+	b.reserve(ctx, rest)
+	return met
 }
 
 // Due tells in how long a check is due of each that waits in l, a Locker of

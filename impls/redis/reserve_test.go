@@ -240,6 +240,48 @@ func TestRedlockExtendWhilePending(t *testing.T) {
 	})
 }
 
+// Who waits for nodes that have not answered yet, as Extend does, goes on when they
+// are reserved for the next owner, though they are slow to answer to that.
+func TestRedlockReservedIsAnswered(t *testing.T) {
+	eachCluster(t, func(t *testing.T, c *cluster) {
+		l := c.open(t, true, lock.Config{TTL: time.Hour})
+		first := mustTry(t, l, "k")
+		c.becomes(t, "k", 5)
+		stall := make(chan struct{})
+		for _, i := range []int{3, 4} {
+			c.tamper(i, func(args []any) error {
+				if isPass(args) {
+					<-stall
+				}
+				return nil
+			})
+		}
+		second := asks(t.Context(), l)
+		var answered <-chan struct{}
+		for answered == nil {
+			time.Sleep(time.Millisecond)
+			answered = redis.Reserve(t.Context(), first, 3, 4)
+		}
+		select {
+		case <-answered:
+		case <-time.After(10 * time.Second):
+			t.Error("no end of the wait")
+		}
+		close(stall)
+		if err := first.Release(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		r := wait(t, "Acquire", second)
+		if r.err != nil {
+			t.Fatal(r.err)
+		}
+		if err := r.lease.Release(t.Context()); err != nil {
+			t.Error(err)
+		}
+		c.becomes(t, "k", 0)
+	})
+}
+
 // A Locker remembers nothing of keys that its owners handed on among themselves.
 func TestRedlockForgetsPasses(t *testing.T) {
 	eachCluster(t, func(t *testing.T, c *cluster) {
