@@ -154,8 +154,10 @@ func TestGrantAfterALongGap(t *testing.T) {
 // others have.
 func TestWaitWithoutMessages(t *testing.T) {
 	realServers(t, func(t *testing.T, s *server) {
-		l, o := openVariant(t, s.variant(t, "redis-handoff"), s.at, lock.Config{Timeout: 2 * time.Second}), s.open(t, "redis-handoff", nil)
-		release(t, mustTry(t, l, "other")) // has the connection for commands made
+		// One connection, or a check that is under way makes an Acquire dial another.
+		c := lock.Config{Timeout: 2 * time.Second, Conns: 1}
+		l, o := openVariant(t, s.variant(t, "redis-handoff"), s.at, c), s.open(t, "redis-handoff", nil)
+		release(t, mustTry(t, l, "other")) // has that made
 		held := mustTry(t, o, "k")
 		s.do(t, "CONFIG", "SET", "maxclients", 1)
 		s.do(t, "CLIENT", "KILL", "TYPE", "pubsub")
