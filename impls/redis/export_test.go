@@ -60,7 +60,7 @@ func Handed(l lock.Locker) int {
 // Reserve makes the nodes at, which lease of redis-redlock has, ones that have not
 // answered yet, and reserves them for the owner that waits next. What it returns is
 // closed once who waits until no answer is open, as Extend does, goes on; it is nil if
-// nobody waits.
+// nobody waits, or lease has no such node yet.
 func Reserve(ctx context.Context, lease lock.Lease, at ...int) (answered <-chan struct{}) {
 	b := lease.(*redlockLease).ballot
 	if !b.lines.more(b.key) {
@@ -69,6 +69,12 @@ func Reserve(ctx context.Context, lease lock.Lease, at ...int) (answered <-chan 
 	met := make(chan struct{})
 	var rest []stake
 	b.mu.Lock()
+	for _, i := range at {
+		if b.votes[i] != yes {
+			b.mu.Unlock()
+			return nil
+		}
+	}
 	for _, i := range at {
 		b.votes[i] = pending
 		rest = append(rest, stake{b, i})

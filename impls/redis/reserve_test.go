@@ -258,10 +258,10 @@ func TestRedlockReservedIsAnswered(t *testing.T) {
 		}
 		second := asks(t.Context(), l)
 		var answered <-chan struct{}
-		for answered == nil {
-			time.Sleep(time.Millisecond)
+		until(t, "a waiter for whom to reserve", func() bool {
 			answered = redis.Reserve(t.Context(), first, 3, 4)
-		}
+			return answered != nil
+		})
 		select {
 		case <-answered:
 		case <-time.After(10 * time.Second):
@@ -271,13 +271,7 @@ func TestRedlockReservedIsAnswered(t *testing.T) {
 		if err := first.Release(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		r := wait(t, "Acquire", second)
-		if r.err != nil {
-			t.Fatal(r.err)
-		}
-		if err := r.lease.Release(t.Context()); err != nil {
-			t.Error(err)
-		}
+		ends(t, second)
 		c.becomes(t, "k", 0)
 	})
 }
