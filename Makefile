@@ -10,8 +10,10 @@ LINT    := $(GO) run github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.1
 # Compilers and test servers share few cores with tests that need both. But most tests
 # wait, for a lease to end or a server to come up, so one package more than there are
 # cores is tested at a time, and first those that take longest.
-TEST    := $(GO) test -timeout 60m -p $(shell expr $$(getconf _NPROCESSORS_ONLN) + 1)
+FLAGS   := -timeout 60m -p $(shell expr $$(getconf _NPROCESSORS_ONLN) + 1)
 ALL     := ./impls ./bench ./impls/redis ./...
+# It says at the end what this machine could not test, which go test keeps to itself.
+TEST    := $(GO) run ./scripts/tests $(if $(FAILURES),-fail $(FAILURES)) $(FLAGS)
 
 # A long run may be kept under a name of its own: make plots RUN=results/runs/mine.jsonl
 RUN     ?= results/runs/quick.jsonl
@@ -57,7 +59,7 @@ lint: ## check format, vet and style
 	$(LINT) run ./...
 
 cover: ## run all tests and show what they cover
-	$(TEST) -coverpkg=./... -coverprofile=cover.out $(ALL)
+	$(GO) test $(FLAGS) -coverpkg=./... -coverprofile=cover.out $(ALL)
 	$(GO) tool cover -func=cover.out | tail -n 1
 
 servers: build ## show which servers were found and how to get the others

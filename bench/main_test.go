@@ -113,7 +113,7 @@ func lacking(t testing.TB, thing, why string) {
 	if required(thing) {
 		t.Fatalf("LOCKBENCH_REQUIRE names %s, but %s", thing, why)
 	}
-	t.Skipf("NOT TESTED: %s", why)
+	t.Skipf("NOT TESTED: %s; get it with scripts/servers %s", why, thing)
 }
 
 // source is where the tests take their servers from: never from an address, and

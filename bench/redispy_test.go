@@ -14,7 +14,7 @@ func python(t *testing.T) string {
 			return path
 		}
 	}
-	lacking(t, "redis-py", "there is no python3 with redis-py (Debian: apt-get install python3-redis)")
+	lacking(t, "redis-py", "there is no python3 with redis-py")
 	return ""
 }
 

@@ -48,7 +48,7 @@ func rig(t testing.TB, real bool) *harness.Rig {
 		if required("redis") {
 			t.Fatal("LOCKBENCH_REQUIRE lists redis, but no real Redis was found")
 		}
-		t.Skip("SKIPPED, NOT TESTED: this needs a real Redis; install redis-server, or see `lockbench servers`")
+		t.Skip("SKIPPED, NOT TESTED: this needs a real Redis; get it with scripts/servers redis")
 	}
 	return &harness.Rig{Server: s, Session: harness.NewID()}
 }

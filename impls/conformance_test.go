@@ -57,6 +57,15 @@ func required(what string) bool {
 	return slices.Contains(strings.Fields(os.Getenv("LOCKBENCH_REQUIRE")), what)
 }
 
+// lacking skips a test that needs a server that start did not find.
+func lacking(t *testing.T, n lock.Needs) {
+	t.Helper()
+	if n.Kind == "redis" {
+		t.Skipf("NOT RUN: there is no %s; scripts/newer gets a server that has more, and LOCKBENCH_REDIS_SERVER names it", n)
+	}
+	t.Skipf("NOT RUN: there is no %s; get it with scripts/servers %s", n, n.Kind)
+}
+
 // TestConformance runs the suite over every variant, on the best server that
 // this machine has.
 func TestConformance(t *testing.T) {
@@ -149,11 +158,8 @@ func conform(t *testing.T, o server.Options, variants []lock.Variant, options lo
 	for _, v := range variants {
 		s := servers[v.Needs]
 		t.Run(v.Name(), func(t *testing.T) {
-			if s == nil && v.Needs.Kind != "redis" {
-				t.Skipf("NOT RUN: there is no %s here; get it with scripts/servers %s", v.Needs, v.Needs.Kind)
-			}
 			if s == nil {
-				t.Skipf("NOT RUN: there is no %s; scripts/newer gets a server that has more, and LOCKBENCH_REDIS_SERVER names it", v.Needs)
+				lacking(t, v.Needs)
 			}
 			// On a cluster the loads need not be large: they are on the single server.
 			options := options
@@ -270,7 +276,7 @@ func accept(t *testing.T, n lock.Needs, o server.Options, genuine bool, s *serve
 	}
 	if genuine && s.Source == server.Embedded && n.Kind == "redis" {
 		t.Logf("NOT A REAL SERVER: the suite runs on an imitation of %s inside this process, which proves little; "+
-			"`lockbench servers` says how to get a real one", n.Kind)
+			"get a real one with scripts/servers %[1]s", n.Kind)
 	}
 	return s
 }

@@ -61,7 +61,7 @@ func TestSoak(t *testing.T) {
 		}
 		t.Run(v.Name(), func(t *testing.T) {
 			if s == nil {
-				t.Skipf("NOT RUN: there is no %s", v.Needs)
+				lacking(t, v.Needs)
 			}
 			soak(t, v, s, each)
 		})

@@ -15,7 +15,7 @@ import (
 // hdrJar finds Java and the HdrHistogram library of Java, or ends the test.
 func hdrJar(t *testing.T) (java, jar string) {
 	t.Helper()
-	const get = "; on Debian: apt-get install default-jdk-headless libhdrhistogram-java"
+	const get = "; get it with scripts/servers hdr"
 	java, err := exec.LookPath("java")
 	if err != nil {
 		lacking(t, "hdr", "no java in PATH"+get)

@@ -35,7 +35,7 @@ func started(t *testing.T, v lock.Variant) (lock.Deployment, string) {
 	}
 	s, err := server.Start(t.Context(), v.Needs, o)
 	if errors.Is(err, server.ErrMissing) && !slices.Contains(strings.Fields(os.Getenv("LOCKBENCH_REQUIRE")), v.Needs.Kind) {
-		t.Skipf("NOT RUN: there is no %s", v.Needs)
+		t.Skipf("NOT RUN: there is no %s; get it with scripts/servers %s", v.Needs, v.Needs.Kind)
 	}
 	if err != nil {
 		t.Fatal(err)

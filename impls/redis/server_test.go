@@ -141,7 +141,7 @@ func skipRedis(t *testing.T) {
 	if required("redis") {
 		t.Fatal("LOCKBENCH_REQUIRE wants redis, but there is no redis-server on PATH")
 	}
-	t.Skip("NOT TESTED on a real server: no redis-server or valkey-server on PATH")
+	t.Skip("NOT TESTED on a real server: no redis-server or valkey-server on PATH; get it with scripts/servers redis")
 }
 
 // required reports whether LOCKBENCH_REQUIRE lists what.
