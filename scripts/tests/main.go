@@ -5,7 +5,7 @@
 //	go run ./scripts/tests [-fail FILE] [flags and packages of go test]
 //
 // With -fail, FILE gets one JSON object for each package and each test that failed,
-// with its whole output. The exit status is that of go test, as far as go run passes
+// with its whole output (type failure). The exit status is that of go test, as far as go run passes
 // it on. Benchmarks are none of its business.
 package main
 
@@ -18,6 +18,7 @@ import (
 	"os"
 	"os/exec"
 	"os/signal"
+	"path/filepath"
 	"slices"
 	"strings"
 )
@@ -43,6 +44,9 @@ func tests(args []string, stdout, stderr io.Writer) (status int, err error) {
 	if len(args) > 0 && strings.TrimLeft(args[0], "-") == "fail" {
 		if len(args) < 2 {
 			return 2, errors.New("-fail wants a file")
+		}
+		if err := os.MkdirAll(filepath.Dir(args[1]), 0o777); err != nil {
+			return 1, err
 		}
 		f, err := os.Create(args[1])
 		if err != nil {

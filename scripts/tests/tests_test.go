@@ -110,11 +110,11 @@ func TestFailures(t *testing.T) {
 		"broken/it_test.go": testOf(`func TestA(t *testing.T) { x }`),
 		"many/it_test.go":   testOf(`var n int; func TestA(t *testing.T) { if n++; n != 2 { t.Error("go", n) } }`),
 	})
-	out, status := wrapped("-fail", "failures", "-count", "3", "./...")
+	out, status := wrapped("-fail", "bin/failures", "-count", "3", "./...")
 	if status != 1 {
 		t.Errorf("status %d:\n%s", status, out)
 	}
-	f, err := os.Open("failures")
+	f, err := os.Open("bin/failures")
 	if err != nil {
 		t.Fatal(err)
 	}
