@@ -1,6 +1,12 @@
 package main
 
 import (
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -18,7 +24,9 @@ import (
 // not reported. Interleaved and timed runs come from
 // `lockbench run -repeat … -format benchfmt`, which writes the same names.
 //
-// The servers are those of `lockbench run`; LOCKBENCH_REDIS_URL names another.
+// The servers are those of `lockbench run`; LOCKBENCH_REDIS_URL names another. What
+// no server here can carry out is left out, and one line at the end names it. But
+// what LOCKBENCH_REQUIRE lists has to be there.
 func BenchmarkLock(b *testing.B) {
 	g := defaultGrid()
 	g.warmup, g.ops = 0, 1 // b.N takes its place
@@ -41,14 +49,25 @@ func BenchmarkLock(b *testing.B) {
 		}
 	})
 	var bounds []results.Run // the yardstick, as far as it was asked for
+	var absent omissions
 	for _, t := range trials {
+		n := t.Variant.Needs
 		b.Run(t.Name(), func(b *testing.B) {
-			rig, err := servers.rig(b.Context(), t.Variant.Needs)
+			if absent.of(n) {
+				absent.skip(b, t.Variant, n.String())
+			}
+			rig, err := servers.rig(b.Context(), n)
+			if errors.Is(err, server.ErrMissing) && !awaited(n) {
+				absent.skip(b, t.Variant, n.String())
+			}
 			if err != nil {
 				b.Fatal(err)
 			}
-			if why := t.Variant.Unsuited(servers.topology(t.Variant.Needs)); why != "" {
-				b.Skip("NOT RUN: " + why)
+			if s := rig.Server; s != nil && s.Source == server.Embedded && awaited(n) {
+				b.Fatalf("LOCKBENCH_REQUIRE lists %s, but the server is the embedded one", n.Kind)
+			}
+			if why := t.Variant.Unsuited(servers.topology(n)); why != "" {
+				absent.skip(b, t.Variant, why)
 			}
 			t.Load.Ops = int64(b.N)
 			run, err := rig.Run(b.Context(), t)
@@ -69,6 +88,55 @@ func BenchmarkLock(b *testing.B) {
 			report(b, &run)
 		})
 	}
+	if len(absent) > 0 {
+		fmt.Println(absent)
+	}
+}
+
+// awaited tells whether LOCKBENCH_REQUIRE lists what meets n.
+func awaited(n lock.Needs) bool {
+	if n.Feature != "" {
+		return required("valkey9")
+	}
+	return required(n.Kind)
+}
+
+// omissions are the variants that are not measured, in the order of the grid.
+type omissions []omission
+
+type omission struct {
+	variant lock.Variant
+	lacks   string
+}
+
+// of tells whether something was left out already for want of n.
+func (list omissions) of(n lock.Needs) bool {
+	return slices.ContainsFunc(list, func(o omission) bool { return o.lacks == n.String() })
+}
+
+// skip leaves v out of the benchmark b.
+func (list *omissions) skip(b *testing.B, v lock.Variant, lacks string) {
+	b.Helper()
+	*list = append(*list, omission{v, lacks})
+	b.Skip("NOT MEASURED for want of: " + lacks)
+}
+
+// String is one line that names them all, by what they lack.
+func (list omissions) String() string {
+	var lacks []string
+	names := make(map[string][]string)
+	for _, o := range list {
+		if !slices.Contains(lacks, o.lacks) {
+			lacks = append(lacks, o.lacks)
+		}
+		if name := o.variant.Name(); !slices.Contains(names[o.lacks], name) {
+			names[o.lacks] = append(names[o.lacks], name)
+		}
+	}
+	for i, why := range lacks {
+		lacks[i] = strings.Join(names[why], ", ") + " (" + why + ")"
+	}
+	return "not measured here: " + strings.Join(lacks, "; ")
 }
 
 // report hands the metrics of run to the testing package under their names.
@@ -80,6 +148,32 @@ func report(b *testing.B, run *results.Run) {
 	for name, v := range run.Metrics {
 		if !run.Thin(name) {
 			b.ReportMetric(v, name)
+		}
+	}
+}
+
+// What has no server here is left out by name, and the rest is measured; unless the
+// environment says that it has to be there.
+func TestBenchmarkLeavesOut(t *testing.T) {
+	const few = "BenchmarkLock/algo=(redis-token|redis-token-native)$/client=.*/owners=1$"
+	bench := func(require string) outcome {
+		cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.run", "^$", "-test.bench", few, "-test.benchtime", "1x")
+		// There is no server in sight, nor a container engine.
+		cmd.Env = append(os.Environ(), "LOCKBENCH_REDIS_SERVER=", "LOCKBENCH_REDIS_URL=", "LOCKBENCH_REQUIRE="+require,
+			"PATH="+t.TempDir(), "DOCKER_HOST=unix://"+filepath.Join(t.TempDir(), "docker.sock"))
+		return finish(t, cmd)
+	}
+	out := bench("")
+	if out.status != 0 || strings.Count(out.stdout, "algo=redis-token/") == 0 || strings.Contains(out.stdout, "algo=redis-token-native") {
+		t.Errorf("status %d, want redis-token and not redis-token-native:\n%s%s", out.status, out.stdout, out.stderr)
+	}
+	line := "\nnot measured here: redis-token-native/goredis, redis-token-native/redigo, redis-token-native/rueidis (redis with compare-and-delete)\n"
+	if !strings.Contains(out.stdout, line) {
+		t.Errorf("%q is not in:\n%s", line, out.stdout)
+	}
+	for _, kind := range []string{"redis", "valkey9"} {
+		if out := bench(kind); out.status == 0 {
+			t.Errorf("though %s is required:\n%s", kind, out.stdout)
 		}
 	}
 }
