@@ -16,8 +16,16 @@ ALL     := ./impls ./bench ./impls/redis ./...
 TEST    := $(GO) run ./scripts/tests $(if $(FAILURES),-fail $(FAILURES)) $(FLAGS)
 
 # A long run may be kept under a name of its own: make plots RUN=results/runs/mine.jsonl
+# What another profile measures is not kept: make plots PROFILE=smoke leaves its run and
+# its pictures in bin/smoke.
+PROFILE ?= quick
+ifeq ($(PROFILE),quick)
 RUN     ?= results/runs/quick.jsonl
 GALLERY ?= plots/gallery
+else
+RUN     ?= bin/$(PROFILE)/run.jsonl
+GALLERY ?= bin/$(PROFILE)/gallery
+endif
 
 REDIS_RUN     ?= results/runs/redis.jsonl
 REDIS_GALLERY ?= plots/redis
@@ -71,9 +79,9 @@ bench: ## run the benchmarks in the format that benchstat reads
 bench-harness: ## measure what the harness itself costs
 	$(GO) test -run '^$$' -bench . -timeout 30m ./harness ./impls/local ./results
 
-plots: build ## measure the quick profile, draw it, and say where the pictures are
+plots: build ## measure PROFILE (default quick; smoke takes a minute), draw it, and say where the pictures are
 	@mkdir -p $(dir $(RUN)) && rm -f $(RUN)
-	bin/lockbench run -profile quick -out $(RUN)
+	bin/lockbench run -profile $(PROFILE) -out $(RUN)
 	bin/lockbench plot -in $(RUN) -out $(GALLERY)
 
 bench-redis: build ## measure the Redis locks beside their peers, and judge what is claimed of them

@@ -276,6 +276,39 @@ func TestQuickProfile(t *testing.T) {
 	}
 }
 
+// What make plots measures with PROFILE=smoke has to be over in a minute, and starting
+// the servers and drawing the pictures take half of it.
+func TestSmokeProfile(t *testing.T) {
+	text, err := profile("smoke")
+	if err != nil {
+		t.Fatal(err)
+	}
+	parts, err := defaultGrid().scenario("smoke", text, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var least time.Duration
+	kinds := make(map[string]bool)
+	for _, g := range parts {
+		trials, _, err := g.plan(impls.All())
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, r := range trials {
+			least += r.Load.Warmup + r.Load.For + 200*time.Millisecond
+			kinds[r.Variant.Needs.Kind] = true
+		}
+	}
+	if least > 30*time.Second {
+		t.Errorf("takes %s", least)
+	}
+	for _, k := range server.Kinds() {
+		if !kinds[k.Name] {
+			t.Errorf("%s is not measured", k.Name)
+		}
+	}
+}
+
 func TestPrint(t *testing.T) {
 	args := strings.Fields("run -algo redis-token,redis-fenced -client goredis -owners 1,8 -hold 1ms,exp:2ms -repeat 2 -for 2s " +
 		"-ttl 5s -conns 3 -renew 1s -retry-max 50ms -timeout 1s -hold-by spin -fault pause@1s+300ms -seed 7")

@@ -57,7 +57,7 @@ such mappings makes as many grids, measured one after the other:
 			}}, "format", "`form` of what is printed: text, json (the stored lines) or benchfmt (for benchstat) (default text)")
 			fs.BoolVar(&j.print, "print", false, "print the trials in the order of their running and stop")
 			fs.StringVar(&j.file, "scenario", "", "read what to measure from this YAML `file`")
-			fs.StringVar(&j.profile, "profile", "", "measure a `profile` that comes with the program: quick (what make plots measures), redis, redis-waiters or redis-newer (make bench-redis), or engines (make bench-engines)")
+			fs.StringVar(&j.profile, "profile", "", "measure a `profile` that comes with the program: quick (what make plots measures), smoke (a little of it, in a minute), redis, redis-waiters or redis-newer (make bench-redis), or engines (make bench-engines)")
 			return func(ctx context.Context, std stdio) error {
 				if err := noArguments(fs); err != nil {
 					return err
