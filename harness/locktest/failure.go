@@ -121,7 +121,7 @@ func releaseAnswerLost(e *env) {
 	// An error that is not uncertain may come from a command that only reads;
 	// then the key cannot have been freed.
 	if !errors.Is(err, lock.ErrUncertain) && e.tryFor(e.open(long), key, e.pause) != nil {
-		e.Broken("the answer to a Release was lost, which returned %v, and the key was free", err)
+		e.Violation("the answer to a Release was lost, which returned %v, and the key was free", err)
 	}
 }
 

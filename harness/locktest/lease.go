@@ -59,7 +59,7 @@ func leaseLasts(e *env) {
 	defer cancel()
 	g := e.end(e.start(ctx, b, key), "Acquire, whose context has ended,")
 	if g.err == nil && g.at.Before(sent.Add(e.ttl-slack)) {
-		e.Broken("the next owner got in %v after the request for a lease of %v", g.at.Sub(sent), e.ttl)
+		e.Violation("the next owner got in %v after the request for a lease of %v", g.at.Sub(sent), e.ttl)
 	}
 }
 
@@ -116,7 +116,7 @@ func deadline(e *env) {
 		e.Fatalf("acquire: %v", g.err)
 	}
 	if g.at.Before(at.Add(-slack)) {
-		e.Broken("the next owner got in %v before the deadline", at.Sub(g.at))
+		e.Violation("the next owner got in %v before the deadline", at.Sub(g.at))
 	}
 }
 
@@ -203,7 +203,7 @@ func extend(e *env) {
 		e.Broken("the deadline is %v away after an extension by %v", time.Until(d.Deadline()), long)
 	}
 	if e.tryFor(b, key, e.ttl+e.ttl/2) != nil {
-		e.Broken("a lease of %v that was extended by %v ended in its old time", e.ttl, long)
+		e.Violation("a lease of %v that was extended by %v ended in its old time", e.ttl, long)
 	}
 	e.free(lease)
 	if err := of(lease).Extend(e.Context(), long); !errors.Is(err, lock.ErrLost) {

@@ -78,7 +78,7 @@ func shared(e *env) {
 	}
 	for _, r := range readers {
 		if e.tryFor(b, key, e.pause) != nil {
-			e.Broken("a writer got in beside a reader")
+			e.Violation("a writer got in beside a reader")
 		}
 		e.free(r)
 	}
@@ -87,10 +87,10 @@ func shared(e *env) {
 		e.Broken("a writer was kept waiting when all readers had left")
 	}
 	if read(b, e.pause) != nil {
-		e.Broken("a reader got in beside a writer")
+		e.Violation("a reader got in beside a writer")
 	}
 	if e.tryFor(b, key, e.pause) != nil {
-		e.Broken("a writer got in beside a writer")
+		e.Violation("a writer got in beside a writer")
 	}
 	e.free(w)
 	last := read(b, e.o.Patience)
@@ -114,7 +114,7 @@ func multi(e *env) {
 	for i := range keys {
 		held := e.take(a, keys[i])
 		if all(e.pause) != nil {
-			e.Broken("all keys were granted while key %d of %d was held", i+1, len(keys))
+			e.Violation("all keys were granted while key %d of %d was held", i+1, len(keys))
 		}
 		for j := range keys {
 			if j == i {
@@ -134,7 +134,7 @@ func multi(e *env) {
 	}
 	for i, key := range keys {
 		if e.tryFor(a, key, e.pause) != nil {
-			e.Broken("key %d of %d was granted to another owner", i+1, len(keys))
+			e.Violation("key %d of %d was granted to another owner", i+1, len(keys))
 		}
 	}
 	e.free(lease)
@@ -165,7 +165,7 @@ func (e *env) outside(writer <-chan grant, who string) {
 	select {
 	case g := <-writer:
 		if g.err == nil {
-			e.Broken("a writer got in beside %s", who)
+			e.Violation("a writer got in beside %s", who)
 		}
 		e.Fatalf("acquire: %v", g.err)
 	case <-time.After(e.pause):
@@ -238,10 +238,10 @@ func reentrant(e *env) {
 	}
 	for n, lease := range mine {
 		if as("another", e.pause) != nil {
-			e.Broken("another owner got in after %d of %d releases", n, len(mine))
+			e.Violation("another owner got in after %d of %d releases", n, len(mine))
 		}
 		if e.tryFor(l, key, e.pause) != nil {
-			e.Broken("an owner without a name got in after %d of %d releases", n, len(mine))
+			e.Violation("an owner without a name got in after %d of %d releases", n, len(mine))
 		}
 		e.free(lease)
 	}
@@ -291,7 +291,7 @@ func condSignal(e *env) {
 	}
 	select {
 	case g := <-woken:
-		e.Broken("Wait returned while another owner held the key (error %v)", g.err)
+		e.Violation("Wait returned while another owner held the key (error %v)", g.err)
 	case <-time.After(e.pause):
 	}
 	e.free(held)
@@ -305,7 +305,7 @@ func condSignal(e *env) {
 		e.Broken("nobody was woken by a signal")
 	}
 	if e.tryFor(l, key, e.pause) != nil {
-		e.Broken("Wait returned without the key")
+		e.Violation("Wait returned without the key")
 	}
 	e.free(held)
 	select {
@@ -372,7 +372,7 @@ func switched(e *env) {
 		e.Fatalf("acquire: %v", g.err)
 	}
 	if d, ok := old.(lock.Deadliner); ok && g.at.Before(d.Deadline().Add(-slack)) {
-		e.Broken("a key was granted on the next engine %v before the deadline of its lease on the one before", d.Deadline().Sub(g.at))
+		e.Violation("a key was granted on the next engine %v before the deadline of its lease on the one before", d.Deadline().Sub(g.at))
 	}
 	select {
 	case <-old.Lost():

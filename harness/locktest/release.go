@@ -134,7 +134,7 @@ func lateReleaseAt(e *env, point string) {
 		at = "stopped at " + point + " until its lease had ended"
 	}
 	if e.tryFor(other, key, e.pause) != nil {
-		e.Broken("a Release, %s, freed the next owner's lease", at)
+		e.Violation("a Release, %s, freed the next owner's lease", at)
 	}
 	if err := e.release(next); err != nil {
 		e.Broken("after a Release, %s, the next owner's Release returned %v", at, err)
@@ -153,7 +153,7 @@ func doubleRelease(e *env) {
 		e.Broken("a second Release returned %v while another owner held the key", err)
 	}
 	if e.tryFor(l, key, e.pause) != nil {
-		e.Broken("a second Release freed the next owner's lease")
+		e.Violation("a second Release freed the next owner's lease")
 	}
 	e.free(next)
 }

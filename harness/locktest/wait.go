@@ -49,7 +49,7 @@ func ctxEndsWait(e *env) {
 	}{{one, context.Canceled}, {two, context.DeadlineExceeded}} {
 		g := e.end(w.c, "Acquire, whose context has ended,")
 		if g.err == nil {
-			e.Broken("a second owner got in; its context should have ended its wait")
+			e.Violation("a second owner got in; its context should have ended its wait")
 		}
 		if g.lease != nil || !errors.Is(g.err, w.want) {
 			e.Broken("the context ended with %q, Acquire with lease %v, error %q", w.want, g.lease, g.err)
@@ -138,7 +138,7 @@ func ctxNotLease(e *env) {
 	}
 	cancel()
 	if e.tryFor(e.open(long), key, watch) != nil {
-		e.Broken("the lease ended with the context of its Acquire")
+		e.Violation("the lease ended with the context of its Acquire")
 	}
 	e.free(g.lease)
 }
