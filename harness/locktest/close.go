@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"runtime/pprof"
 	"strings"
-	"time"
 
 	"github.com/lockbench/lockbench/impls/lock"
 )
@@ -68,7 +67,7 @@ func closeEndsWaits(e *env) {
 	for range 4 {
 		waiters = append(waiters, e.start(e.Context(), l, key))
 	}
-	time.Sleep(e.pause) // so that they mostly wait by then
+	e.waiting(waiters...)
 	e.close(l)
 	var errs []error
 	for _, c := range waiters {
@@ -186,7 +185,7 @@ func conns(e *env) {
 	for range 12 {
 		waiters = append(waiters, e.start(e.Context(), l, key))
 	}
-	time.Sleep(e.pause) // of polling: the more, the likelier is one connection too many
+	e.waiting(waiters...) // and polls, for which each may want a connection
 	e.free(held)
 	for range waiters {
 		// In whatever order the waiters are served.

@@ -116,6 +116,9 @@ func fair(e *env) {
 		if slices.IsSorted(order) {
 			return
 		}
+		if n+1 < rounds {
+			e.Logf("AGAIN: go %d of %d at fair: the order was %v", n+1, rounds, order)
+		}
 	}
 	e.Broken("in each of %d rounds %d owners were granted out of the order of their arrival, at last in the order %v", rounds, owners, order)
 }
@@ -167,7 +170,7 @@ func notify(e *env) {
 	holder, waiter := e.open(long), e.openAs(e.d, c)
 	held := e.take(holder, key)
 	w := e.start(e.Context(), waiter, key)
-	time.Sleep(e.pause)
+	e.waiting(w)
 	e.free(held)
 	if g := e.end(w, "a waiter that polls every 10 minutes"); g.err != nil {
 		e.Fatalf("the waiter: %v", g.err)

@@ -232,6 +232,27 @@ func (e *env) call(acquire func() (lock.Lease, error)) <-chan grant {
 	return c
 }
 
+// waiting sees that none of the calls, which ask for a held key, is granted it or
+// fails for a while.
+func (e *env) waiting(calls ...<-chan grant) {
+	e.Helper()
+	if e.v.Unsafe.Has(lock.NoExclusion) {
+		return
+	}
+	watch := time.After(e.pause)
+	for _, c := range calls {
+		select {
+		case g := <-c:
+			if g.err == nil {
+				e.Violation("a waiter got in while the key was held")
+			}
+			e.Fatalf("an Acquire of a held key: %v", g.err)
+		case <-watch:
+			watch = time.After(0) // those that follow have had their time, too
+		}
+	}
+}
+
 // end waits for a call to return, however it ends.
 func (e *env) end(c <-chan grant, what string) grant {
 	e.Helper()

@@ -54,7 +54,7 @@ func serviceDies(e *env) {
 	held := e.take(direct, key)
 	d, proxies := e.behind()
 	c := e.start(e.Context(), e.openAs(d, e.shaky()), key)
-	time.Sleep(e.pause) // so that it waits; a service that dies earlier must end it as well
+	e.waiting(c)
 	proxies.SetBoth(fault.Reset)
 	g := e.end(c, "Acquire, whose service has failed,")
 	if g.err == nil || g.lease != nil {

@@ -30,7 +30,7 @@ func releaseFrees(e *env) {
 	a, b := e.open(long), e.open(long)
 	held := e.take(a, key)
 	c := e.start(e.Context(), b, key)
-	time.Sleep(e.pause / 3)
+	e.waiting(c)
 	if err := e.release(held); err != nil {
 		e.Broken("release of a held lease: %v", err)
 	}

@@ -41,7 +41,7 @@ func ctxEndsWait(e *env) {
 	bounded, stop := context.WithTimeout(e.Context(), e.pause)
 	defer stop()
 	one, two := e.start(cancelled, b, key), e.start(bounded, b, key)
-	time.Sleep(e.pause / 2) // so that it mostly waits by then; either way it must end
+	e.waiting(one)
 	cancel()
 	for _, w := range []struct {
 		c    <-chan grant
