@@ -10,10 +10,10 @@ LINT    := $(GO) run github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.1
 # Compilers and test servers share few cores with tests that need both. But most tests
 # wait, for a lease to end or a server to come up, so one package more than there are
 # cores is tested at a time, and first those that take longest.
-FLAGS   := -timeout 60m -p $(shell expr $$(getconf _NPROCESSORS_ONLN) + 1)
+FLAGS   := -timeout=60m -p=$(shell expr $$(getconf _NPROCESSORS_ONLN) + 1)
 ALL     := ./impls ./bench ./impls/redis ./...
 # It says at the end what this machine could not test, which go test keeps to itself.
-TEST    := $(GO) run ./scripts/tests $(if $(FAILURES),-fail $(FAILURES)) $(FLAGS)
+TEST    := $(GO) run ./scripts/tests $(if $(FAILURES),-fail $(FAILURES)) $(if $(AGAIN),-again $(AGAIN)) $(FLAGS)
 
 # A long run may be kept under a name of its own: make plots RUN=results/runs/mine.jsonl
 # What another profile measures is not kept: make plots PROFILE=smoke leaves its run and

@@ -2,11 +2,14 @@
 // what nobody sees otherwise without -v: where the time went, which cases were
 // carried out more than once, and which tests this machine could not run.
 //
-//	go run ./scripts/tests [-fail FILE] [flags and packages of go test]
+//	go run ./scripts/tests [-fail FILE] [-again LIST] [flags and packages of go test]
 //
 // With -fail, FILE gets one JSON object for each package and each test that failed,
-// with its whole output (type failure). The exit status is that of go test, as far as go run passes
-// it on. Benchmarks are none of its business.
+// with its whole output (type failure). With -again, the tests that failed are run once more, each
+// alone, if all of them are on the LIST of those that may fail by chance; the flags
+// must be written as -name=value then. Nothing excuses two owners inside, a race, a
+// panic, or a package that did not come to its end. The exit status is that of go test,
+// as far as go run passes it on. Benchmarks are none of its business.
 package main
 
 import (
@@ -41,19 +44,32 @@ func run(args []string, stdout, stderr io.Writer) int {
 // tests.
 func tests(args []string, stdout, stderr io.Writer) (status int, err error) {
 	r := newReport(stdout)
-	if len(args) > 0 && strings.TrimLeft(args[0], "-") == "fail" {
+	var pardons []pardon
+	again := false
+	for len(args) > 0 {
+		name := strings.TrimLeft(args[0], "-")
+		if name != "fail" && name != "again" || name == args[0] {
+			break
+		}
 		if len(args) < 2 {
-			return 2, errors.New("-fail wants a file")
+			return 2, fmt.Errorf("-%s wants a file", name)
 		}
-		if err := os.MkdirAll(filepath.Dir(args[1]), 0o777); err != nil {
-			return 1, err
+		if name == "again" {
+			again = true
+			if pardons, err = readPardons(args[1]); err != nil {
+				return 2, err
+			}
+		} else {
+			if err := os.MkdirAll(filepath.Dir(args[1]), 0o777); err != nil {
+				return 1, err
+			}
+			file, cannot := os.Create(args[1])
+			if cannot != nil {
+				return 1, cannot
+			}
+			defer func() { err = errors.Join(err, file.Close()) }()
+			r.failures = json.NewEncoder(file)
 		}
-		f, err := os.Create(args[1])
-		if err != nil {
-			return 1, err
-		}
-		defer func() { err = errors.Join(err, f.Close()) }()
-		r.failures = json.NewEncoder(f)
 		args = args[2:]
 	}
 	for _, a := range args {
@@ -86,6 +102,9 @@ func tests(args []string, stdout, stderr io.Writer) (status int, err error) {
 	var ended *exec.ExitError
 	switch {
 	case errors.As(waitErr, &ended):
+		if again && readErr == nil && secondChance(r.failed, pardons, args, stdout, stderr) {
+			return 0, nil
+		}
 		status = max(ended.ExitCode(), 1)
 	case waitErr != nil:
 		return 1, errors.Join(readErr, waitErr)

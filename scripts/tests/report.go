@@ -39,6 +39,7 @@ type report struct {
 	out      io.Writer
 	verbose  bool          // whether all output is passed on as it comes
 	failures *json.Encoder // nil if nobody wants them
+	failed   []failure     // what it is told
 
 	packages map[string]*pkg
 	builds   map[string]string // what building each failed import path printed
@@ -166,6 +167,7 @@ func (r *report) fail(p *pkg) {
 }
 
 func (r *report) write(f failure) {
+	r.failed = append(r.failed, f)
 	if r.failures == nil {
 		return
 	}
