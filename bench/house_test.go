@@ -104,6 +104,10 @@ func TestHouseRules(t *testing.T) {
 				if n.Name.Name == "init" && n.Recv == nil {
 					t.Errorf("%s: init() hides what a program does at its start", set.Position(n.Pos()))
 				}
+			case *ast.GoStmt:
+				if f.Name.Name == "plots" {
+					t.Errorf("%s: plots starts a goroutine, so make race must not leave it out", set.Position(n.Pos()))
+				}
 			case *ast.BasicLit:
 				if s, err := strconv.Unquote(n.Value); n.Kind == token.STRING && err == nil && dangerous.MatchString(s) && s == strings.ToUpper(s) {
 					t.Errorf("%s: %q removes or lists what is not ours", set.Position(n.Pos()), s)
