@@ -215,6 +215,15 @@ func (b *bound) take(ctx context.Context, key string, ask func(context.Context, 
 	}
 	sent := time.Now()
 	err = ask(ctx, s)
+	// The wait was for one answer, so nothing later than its beginning is known of the
+	// session. Where a renewal is due by now, the lease begins with that.
+	if now := time.Now(); err == nil && now.Sub(sent) >= b.c.Renew {
+		sent = now
+		if err := b.ping(ctx, s); err != nil {
+			b.end(s)
+			return nil, fmt.Errorf("sql: the connection was lost with the grant: %w: %w", lock.ErrUncertain, oneLine(err))
+		}
+	}
 	switch {
 	case err == nil:
 	case dead(err):
@@ -244,8 +253,16 @@ func (b *bound) take(ctx context.Context, key string, ask func(context.Context, 
 		return nil, errClosed
 	}
 	l := &held{bound: b, s: s, key: key}
-	l.Kept = b.keep.Keep(b.c, sent, l.ping)
+	l.Kept = b.keep.Keep(b.c, sent, l.renew)
 	return b.granted(ctx, l)
+}
+
+// ping asks on s whether it is there. It is not cut short: a driver that gives up on
+// an answer closes the connection.
+func (b *bound) ping(ctx context.Context, s *session) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), min(b.c.Timeout, b.c.TTL))
+	defer cancel()
+	return s.conn.PingContext(ctx)
 }
 
 // watched runs a statement that waits. When ctx ends, the server is told to end it;
@@ -328,12 +345,9 @@ type held struct {
 	given bool
 }
 
-// ping asks on the session of the lease whether it is there. It is not cut short:
-// a driver that gives up on an answer closes the connection.
-func (h *held) ping(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), min(h.c.Timeout, h.c.TTL))
-	defer cancel()
-	if err := h.s.conn.PingContext(ctx); err != nil {
+// renew asks on the session of the lease whether it is there.
+func (h *held) renew(ctx context.Context) error {
+	if err := h.ping(ctx, h.s); err != nil {
 		return fmt.Errorf("%w: %w", lock.ErrLost, oneLine(err)) // the lock is gone with the connection
 	}
 	return nil

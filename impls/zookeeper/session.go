@@ -292,10 +292,11 @@ func unsent(err error) bool {
 	return errors.Is(err, errAway) || errors.Is(err, errClosed) || errors.Is(err, zk.ErrNoServer)
 }
 
-// keep sends a request each Config.Renew while something is held, and at least
-// three in the time-out of the session, so that the leases have a Deadline that
-// moves. The library's own pings keep the session alive, too, but tell nobody
-// when they were answered.
+// keep sends a request each Config.Renew while something is held or waited for, and
+// at least three in the time-out of the session. So the leases have a Deadline that
+// moves, a grant after a long wait begins with one in the future, and a waiter whose
+// connection is lost for a moment does not take its session for ended. The library's
+// own pings keep the session alive, too, but tell nobody when they were answered.
 func (s *session) keep() {
 	defer close(s.keeper)
 	for {
@@ -313,7 +314,7 @@ func (s *session) keep() {
 		case <-timer.C:
 		}
 		s.mu.Lock()
-		n := len(s.held)
+		n := len(s.held) + len(s.queues) // which are there while somebody is in them
 		s.mu.Unlock()
 		if n > 0 && isClosed(s.upNow()) {
 			_ = s.do(func() error {
