@@ -236,7 +236,7 @@ func (m *modelLocker) TryAcquire(ctx context.Context, key string) (lock.Lease, e
 
 // acquire polls with q, which names the keys and the owner.
 func (m *modelLocker) acquire(ctx context.Context, c lock.Config, q request) (lock.Lease, error) {
-	q.Op, q.TTL = "take", c.TTL
+	q.Op, q.TTL, q.began = "take", c.TTL, time.Now()
 	if m.kind == line && m.bug != "grants in any order" && c.Retry.Limit == 0 {
 		q.Op = "line"
 	}
@@ -339,8 +339,11 @@ func (m *modelLocker) attempt(ctx context.Context, q request) (lock.Lease, error
 			return nil, err
 		}
 	}
-	if m.bug == "counts the deadline from the answer" {
+	switch m.bug {
+	case "counts the deadline from the answer":
 		sent = time.Now()
+	case "lease begins with the wait":
+		sent = q.began
 	}
 	return m.lease(q, a, sent), nil
 }

@@ -1,6 +1,7 @@
 package locktest
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -24,6 +25,10 @@ func renewCases() []Case {
 		{
 			Name: "lost-to-next", Needs: lock.Renew, store: true, run: lostToNext,
 			Sentence: "Renew must extend the lease to c.TTL from now, and return ErrLost if it is gone; any other error is taken as passing.",
+		},
+		{
+			Name: "long-wait", Needs: lock.Renew, run: longWait,
+			Sentence: "The lease begins with the grant, however long the wait was.",
 		},
 		{
 			Name: "renew-moves-deadline", Needs: lock.Renew, run: renewMovesDeadline, Sentence: "Renewal moves it.",
@@ -61,6 +66,71 @@ func renew(e *env) {
 		}
 		return
 	}
+}
+
+// longWait lets an owner wait for three times its TTL, and then hold for twice that.
+// If the machine stood still for long, a loss says nothing and the case is repeated.
+func longWait(e *env) {
+	const rounds = 4
+	ttl := 2 * e.ttl
+	holder, other := e.open(long), e.open(long)
+	for n := 1; ; n++ {
+		still := stillness(e)
+		broken := waitLong(e, holder, e.open(ttl), other, e.key(fmt.Sprintf("k%d", n)), ttl)
+		gap := still()
+		switch {
+		case broken == "":
+			return
+		case gap > ttl/8 && n < rounds:
+			e.Logf("the machine stood still for %v of a lease of %v: once more (%s)", gap, ttl, broken)
+		default:
+			e.Broken("%s", broken)
+		}
+	}
+}
+
+// waitLong is one round of longWait. It returns what was broken, or "".
+func waitLong(e *env, holder, waiter, other lock.Locker, key string, ttl time.Duration) (broken string) {
+	held := e.take(holder, key)
+	var deadline time.Time // as it was at the grant
+	c := e.call(func() (lock.Lease, error) {
+		lease, err := waiter.Acquire(e.Context(), key)
+		if d, ok := lease.(lock.Deadliner); ok {
+			deadline = d.Deadline()
+		}
+		return lease, err
+	})
+	select {
+	case g := <-c:
+		e.Broken("Acquire of a key that is held ended with lease %v, error %v", g.lease, g.err)
+	case <-time.After(3 * ttl):
+	}
+	e.free(held)
+	g := e.end(c, "Acquire of a key that came free")
+	if g.err != nil {
+		e.Broken("a wait of %v ended with %v", 3*ttl, g.err)
+	}
+	guarded, stop := lock.Guard(e.Context(), g.lease)
+	defer stop()
+	next := e.tryFor(other, key, 2*ttl)
+	select {
+	case <-g.lease.Lost():
+		return fmt.Sprintf("after a wait of %v Lost is closed, although the lease of %v is kept alive", 3*ttl, ttl)
+	default:
+	}
+	switch {
+	case !deadline.IsZero() && !deadline.After(g.at):
+		return fmt.Sprintf("a wait of %v was granted a lease of %v that had ended %v before", 3*ttl, ttl, g.at.Sub(deadline))
+	case guarded.Err() != nil:
+		return fmt.Sprintf("after a wait of %v the guarded context has ended: %v", 3*ttl, context.Cause(guarded))
+	case next != nil:
+		return fmt.Sprintf("after a wait of %v another owner got in beside a lease of %v that is kept alive", 3*ttl, ttl)
+	}
+	stop()
+	if err := e.release(g.lease); err != nil {
+		return fmt.Sprintf("after a wait of %v and a hold of %v Release returned %v", 3*ttl, 2*ttl, err)
+	}
+	return ""
 }
 
 // stillness watches how long this process does not run. The result ends the

@@ -56,6 +56,8 @@ type request struct {
 	Blind  bool // take: although it is held; free and renew: whoever holds it
 	All    bool // signal: everybody
 	Value  string
+
+	began time.Time // of the wait; not sent
 }
 
 type answer struct {

@@ -42,9 +42,10 @@ var (
 // that keep its leases alive. It is safe for concurrent use.
 type Locker interface {
 	// Acquire blocks until it holds key, ctx is done or the service fails. Ctx
-	// bounds the wait, not the lease. Every call acts for a new owner, so a
-	// second Acquire of a held key waits even in one process. On error nothing
-	// is held, unless the error wraps ErrUncertain.
+	// bounds the wait, not the lease. The lease begins with the grant, however
+	// long the wait was. Every call acts for a new owner, so a second Acquire of
+	// a held key waits even in one process. On error nothing is held, unless the
+	// error wraps ErrUncertain.
 	Acquire(ctx context.Context, key string) (Lease, error)
 
 	// Close drops the client without releasing leases; they expire.
