@@ -194,6 +194,7 @@ func TestMutants(t *testing.T) {
 		{"renews for anybody", renewed, "lost-to-next"},
 		{"deadline stands still", renewed, "renew-moves-deadline"},
 		{"lease begins with the wait", renewed, "long-wait"},
+		{"lease begins with the wait", fixed, "long-wait"},
 		{"deadline stands still", renewed, "long-wait"},
 		{"no renewal", renewed, "long-wait"},
 		{"dies midway", fixed, "crash-midway"},
