@@ -97,7 +97,6 @@ func (g *grid) flags(fs *flag.FlagSet) {
 	fs.Var(&list[time.Duration]{values: &g.waits, parse: span}, "wait", "`bounds` of one acquire; 0s waits to the end")
 	fs.Var(&list[time.Duration]{values: &g.ttls, parse: lasting}, "ttl", "`lifetimes` of a lease that nobody renews")
 	fs.Var(&list[time.Duration]{values: &g.retries, parse: lasting}, "retry", "first `delays` of the polling variants")
-	fs.Var(&choices{list[bool]{values: &g.unawaited, parse: yes}}, "unawaited", "release without waiting for the answer, by the variants that can; =false,true measures both")
 	fs.Var(&list[int]{values: &g.nodes, parse: whole(1, maxNodes)}, "nodes", "`numbers` of independent servers, for the variants that need several (default what each needs)")
 
 	fs.Var(&list[time.Duration]{values: &g.rtts, parse: span}, "rtt", "`times` that a proxy adds to each round trip to the servers, such as 0,0.2ms,1ms; 0 is no proxy")

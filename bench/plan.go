@@ -25,7 +25,7 @@ type grid struct {
 	rtts                  []time.Duration // Load.RTT, of the variants that have a server
 	pins                  []string        // Load.Pin
 	ttls, retries         []time.Duration
-	unawaited, writers    []bool // Config.Unawaited, WriterPreference
+	writers               []bool // Config.WriterPreference
 	nodes                 []int  // of the variants on several servers; none is what each needs
 
 	try      bool // Load.Try
@@ -59,7 +59,7 @@ func defaultGrid() grid {
 		depths: []int{0}, togethers: []int{1}, shared: []float64{0},
 		holds: []results.Dist{{Kind: "fixed", Mean: time.Millisecond}}, thinks: []results.Dist{{Kind: "fixed"}},
 		rates: []float64{0}, waits: []time.Duration{0}, rtts: []time.Duration{0}, pins: []string{harness.PinNone},
-		ttls: []time.Duration{lock.DefaultTTL}, retries: []time.Duration{lock.DefaultRetryDelay}, unawaited: []bool{false}, writers: []bool{false},
+		ttls: []time.Duration{lock.DefaultTTL}, retries: []time.Duration{lock.DefaultRetryDelay}, writers: []bool{false},
 		warmup: 200 * time.Millisecond,
 		repeat: 1, seed: 1, yardstick: true,
 	}
@@ -238,7 +238,6 @@ func (g grid) configs() []lock.Config {
 	base := []lock.Config{{Renew: g.renew, Retry: lock.Retry{Max: g.retryMax}, Timeout: g.timeout, NodeTimeout: g.nodeTimeout, Conns: g.conns, Cohort: g.cohort}}
 	base = cross(base, g.ttls, func(c *lock.Config, v time.Duration) { c.TTL = v })
 	base = cross(base, g.retries, func(c *lock.Config, v time.Duration) { c.Retry.Delay = v })
-	base = cross(base, g.unawaited, func(c *lock.Config, v bool) { c.Unawaited = v })
 	return cross(base, g.writers, func(c *lock.Config, v bool) { c.WriterPreference = v })
 }
 

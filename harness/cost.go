@@ -18,7 +18,6 @@ type cost struct {
 	cpu                     float64 // ns, of this process
 	allocs                  float64 // heap objects
 	cmds, attempts, wakeups int64
-	misses                  int64
 	pooled                  int64         // connections taken out of the clients' pools
 	poolWait                time.Duration // for them
 	grants                  int64
@@ -43,7 +42,6 @@ func (s *session) readCost(ctx context.Context) cost {
 	metrics.Read(objects)
 	c.allocs = float64(objects[0].Value.Uint64())
 	c.cmds, c.attempts, c.wakeups = s.count.Read()
-	c.misses = s.count.Misses()
 	c.pooled, c.poolWait = s.count.PoolWait()
 	_, c.grants = s.rec.total()
 	return c
@@ -60,9 +58,6 @@ func (s *session) putCost(m results.Metrics) {
 	}
 	if cores := float64(runtime.GOMAXPROCS(0)); b.at > a.at {
 		put(results.CliCPUShare, (b.cpu-a.cpu)/(float64(b.at-a.at)*cores))
-	}
-	if s.t.Config.Unawaited {
-		put(results.Misses, float64(b.misses-a.misses))
 	}
 	put(results.SrvIdleCPU, s.idleCPU)
 	if grants <= 0 {

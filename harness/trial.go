@@ -97,9 +97,6 @@ func (t Trial) Name() string {
 	if c.WriterPreference {
 		add("prefer", "writers")
 	}
-	if c.Unawaited {
-		add("release", "unawaited")
-	}
 	for _, f := range t.Faults {
 		add("fault", f.String())
 	}
@@ -193,9 +190,6 @@ func (t Trial) Lacks() lock.Caps {
 	}
 	if t.Load.Together > 1 {
 		want |= lock.Multi
-	}
-	if t.Config.Unawaited {
-		want |= lock.Unawaited
 	}
 	return want &^ t.Variant.Caps
 }

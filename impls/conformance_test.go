@@ -73,17 +73,6 @@ func TestConformance(t *testing.T) {
 	conform(t, o, impls.All(), locktest.Options{}, true)
 }
 
-// TestConformanceUnawaited runs it once more over the variants that can release
-// without waiting, as they then do.
-func TestConformanceUnawaited(t *testing.T) {
-	o := fromEnv(t)
-	able := slices.DeleteFunc(impls.All(), func(v lock.Variant) bool { return !v.Caps.Has(lock.Unawaited) })
-	if len(able) == 0 {
-		t.Fatal("no variant can release without waiting")
-	}
-	conform(t, o, able, locktest.Options{Unawaited: true}, true)
-}
-
 // TestConformanceEmbedded runs it once more on what a user without a server has: the
 // imitation of Redis in this process, and the etcd in a child process.
 func TestConformanceEmbedded(t *testing.T) {

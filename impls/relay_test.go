@@ -146,8 +146,7 @@ func (r *relay) Acquire(ctx context.Context, _ string) (lock.Lease, error) {
 // Lost is never: nothing ends the lease of a relay.
 func (r *relay) Lost() <-chan struct{} { return nil }
 
-// Release tells the next one, with an ECHO ahead as redis-handoff does, so that
-// the message goes out before the answer.
+// Release tells the next one.
 func (r *relay) Release(ctx context.Context) error {
 	r.line.mu.Lock()
 	if len(r.line.waiting) == 0 {
@@ -158,7 +157,8 @@ func (r *relay) Release(ctx context.Context) error {
 	next := r.line.waiting[0]
 	r.line.waiting = slices.Delete(r.line.waiting, 0, 1)
 	r.line.mu.Unlock()
-	return r.conn.(redis.Batcher).Batch(ctx, [][]any{{"ECHO", ""}, {"PUBLISH", next.inbox, "turn"}})[1].Err
+	_, err := r.conn.Do(ctx, "PUBLISH", next.inbox, "turn")
+	return err
 }
 
 func (r *relay) Close() error {

@@ -199,9 +199,6 @@ func load(groups []*results.Group) string {
 	case l.For > 0:
 		parts = append(parts, windows(groups)+" a run")
 	}
-	if slices.ContainsFunc(groups, func(g *results.Group) bool { return released(g) == unawaited }) {
-		parts = append(parts, "releases unawaited")
-	}
 	if f := groups[0].Runs[0].AskedFaults(); f != "" {
 		parts = append(parts, "faults: "+f)
 	}

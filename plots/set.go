@@ -2,7 +2,6 @@ package plots
 
 import (
 	"cmp"
-	"encoding/json"
 	"fmt"
 	"hash/fnv"
 	"maps"
@@ -94,7 +93,6 @@ func dimensions() []dimension {
 			slug: func(g *results.Group) string { return "pinned-" + cmp.Or(g.Load.Pin, "not") }},
 		text(func(g *results.Group) string { return fmt.Sprint(g.Load.Ops) }, "ops-"),
 		text(func(g *results.Group) string { return g.Runs[0].AskedFaults() }, "faults-"),
-		{lenient: true, of: released, slug: released},
 		{lenient: true,
 			of:   func(g *results.Group) string { return strconv.Itoa(g.Load.Clients) },
 			slug: func(g *results.Group) string { return "clients-" + strconv.Itoa(g.Load.Clients) }},
@@ -110,19 +108,6 @@ func dimensions() []dimension {
 			}},
 	}
 }
-
-// released says whether the runs of g waited for the answers to their releases.
-func released(g *results.Group) string {
-	var c struct {
-		Unawaited bool `json:"unawaited"`
-	}
-	if json.Unmarshal(g.Runs[0].Config, &c) == nil && c.Unawaited {
-		return unawaited
-	}
-	return "release-awaited"
-}
-
-const unawaited = "release-unawaited"
 
 // product names what answered, "redis" where it did not say.
 func product(s results.Server) string { return cmp.Or(s.Product, s.Kind) }

@@ -198,7 +198,7 @@ func volume(r *Run) (grants, seconds float64) {
 // pooling returns how the metric of this name is pooled, or nil if it is not.
 func pooling(name string) func([]part) float64 {
 	switch name {
-	case Violations, StaleTokens, Lost, Misses, Timeouts, Errors, Unserved, Starved:
+	case Violations, StaleTokens, Lost, Timeouts, Errors, Unserved, Starved:
 		return func(parts []part) (sum float64) {
 			for _, p := range parts {
 				sum += p.value

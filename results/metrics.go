@@ -59,7 +59,6 @@ const (
 	Violations  = "violations"   // overlapping holds seen by the witness
 	StaleTokens = "stale-tokens" // writes that the fenced resource refused
 	Lost        = "lost"         // leases that had ended before their Release
-	Misses      = "misses"       // releases that nobody waited for and that are not known to have freed their key
 	Timeouts    = "timeouts"     // bounded waits that ended empty
 	Refused     = "refused"      // tries in the window that found the key held
 	Readers     = "readers"      // readers inside at once, averaged over the window

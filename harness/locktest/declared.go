@@ -16,59 +16,6 @@ func declaredCases() []Case {
 		},
 		{Name: "fair", Needs: lock.Fair, run: fair, Sentence: "grants in the order of arrival"},
 		{Name: "notify", Needs: lock.Notify, run: notify, Sentence: "waiters are woken, they do not poll"},
-		{
-			Name: "unawaited", Needs: lock.Try | lock.Unawaited, run: unawaited,
-			Sentence: "A later Acquire of the same Locker does not overtake it, and Close sends it before it closes.",
-		},
-		{
-			Name: "unawaited-refused", Without: lock.Unawaited, Moot: lock.NoExclusion, proxy: true, run: refuseUnawaited,
-			Sentence: "others refuse to open",
-		},
-	}
-}
-
-// unawaited comes back for a key at once, as often as it takes to meet every
-// state of the release before, and looks from outside what Close has left.
-func unawaited(e *env) {
-	c := e.config(long)
-	c.Unawaited, c.Count = true, new(lock.Counters)
-	try := func(l lock.Locker, key string) (lock.Lease, error) {
-		return l.(lock.Tryer).TryAcquire(e.Context(), key)
-	}
-	for round := range 5 {
-		key := e.key(fmt.Sprint("k", round))
-		l, other := e.openAs(e.d, c), e.open(long)
-		for range 50 {
-			lease, err := try(l, key)
-			if err != nil {
-				e.Broken("the key that this Locker has released: %v", err)
-			}
-			if err := e.release(lease); err != nil {
-				e.Broken("an unawaited release: %v", err)
-			}
-		}
-		if err := l.Close(); err != nil {
-			e.Fatalf("close: %v", err)
-		}
-		lease, err := try(other, key)
-		if err != nil {
-			e.Broken("after Close the released key is not free: %v", err)
-		}
-		e.free(lease)
-	}
-	if n := c.Count.Misses(); n > 0 {
-		e.Broken("%d of the releases are not known to have freed the key", n)
-	}
-}
-
-// refuseUnawaited opens a variant that cannot release unawaited.
-func refuseUnawaited(e *env) {
-	c := e.config(long)
-	c.Unawaited = true
-	l, err := e.v.Open(e.Context(), e.d, c)
-	if err == nil {
-		_ = l.Close()
-		e.Broken("it opened with Unawaited")
 	}
 }
 

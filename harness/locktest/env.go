@@ -160,7 +160,7 @@ func (e *env) group() string { return "lb:{" + e.id + "}:" }
 // is shorter than a busy machine takes for a command now and then, and a client
 // on several nodes would take those that are slow for dead.
 func (e *env) config(ttl time.Duration) lock.Config {
-	return lock.Config{TTL: ttl, Timeout: 10 * time.Second, NodeTimeout: min(2*time.Second, ttl/2), Conns: 8, Unawaited: e.o.Unawaited, Group: e.group()}
+	return lock.Config{TTL: ttl, Timeout: 10 * time.Second, NodeTimeout: min(2*time.Second, ttl/2), Conns: 8, Group: e.group()}
 }
 
 // roomy is config for a client that holds or waits for n keys at once, each of

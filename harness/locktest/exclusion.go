@@ -27,7 +27,7 @@ func exclusionCases() []Case {
 		{Name: "keys", Sentence: blocks, Moot: lock.NoExclusion, run: oddKeys},
 		{Name: "crowd", Sentence: blocks, alone: true, run: crowd},
 		{
-			Name: "try", Needs: lock.Try, Breaks: lock.NoExclusion, knows: true, run: try,
+			Name: "try", Needs: lock.Try, Breaks: lock.NoExclusion, run: try,
 			Sentence: "TryAcquire takes key if it is free and returns ErrHeld if it is not.",
 		},
 	}

@@ -18,7 +18,7 @@ func failureCases() []Case {
 		{Name: "answer-late", Sentence: nothing, Moot: lock.NoExclusion, proxy: true, run: answerNeverComes},
 		{Name: "answer-lost", Sentence: nothing, Moot: lock.NoExclusion, proxy: true, run: answerLost},
 		{
-			Name: "release-answer-lost", Moot: lock.NoExclusion, proxy: true, knows: true, run: releaseAnswerLost,
+			Name: "release-answer-lost", Moot: lock.NoExclusion, proxy: true, run: releaseAnswerLost,
 			Sentence: "ErrUncertain says that the service may have granted (or freed) the key, although its answer never arrived.",
 		},
 		{

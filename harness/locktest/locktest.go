@@ -52,9 +52,6 @@ type Options struct {
 	Find func(ctx context.Context, part string) ([]string, error)
 	// Short asks for smaller loads: a slow server, or go test -short.
 	Short bool
-	// Unawaited opens every client with Config.Unawaited. The cases that rest on
-	// what Release knows do not apply then.
-	Unawaited bool
 	// NoProxy leaves out the cases that put a proxy between client and server.
 	NoProxy bool
 	// TTL is the lease of the cases that wait for its end; 0 is 1 s. Variants
@@ -92,7 +89,6 @@ type Case struct {
 
 	store bool // takes keys away or inspects them, by Options
 	proxy bool // puts a proxy between client and server
-	knows bool // rests on a Release that returns with its answer, as an unawaited one does not
 	alone bool // loads the machine: runs before the cases that wait
 	timed bool // rests on a lease that goes on for a while without its client
 
@@ -115,8 +111,6 @@ func (c Case) skip(v lock.Variant, d lock.Deployment, o Options) string {
 		return "it declares " + (v.Caps & c.Without).String()
 	case v.Unsafe&c.Breaks == 0 && v.Unsafe&c.Moot != 0:
 		return "it declares " + (v.Unsafe & c.Moot).String()
-	case c.knows && o.Unawaited:
-		return "it releases without waiting"
 	case c.store && o.Remove == nil:
 		return "it keeps nothing in a store"
 	case c.timed && v.Frees == lock.ByConnection:

@@ -53,9 +53,6 @@ func model(k kind, b bug) lock.Variant {
 		if err != nil {
 			return nil, err
 		}
-		if c.Unawaited && b != "opens unawaited" && b != "never frees" {
-			return nil, errors.New("it waits for its releases")
-		}
 		if b == "ttl is taken for seconds" {
 			c.TTL *= 1000
 		}

@@ -199,7 +199,6 @@ func TestMutants(t *testing.T) {
 		{"no renewal", renewed, "long-wait"},
 		{"dies midway", fixed, "crash-midway"},
 		{"ignores the hook", fixed, "hook"},
-		{"opens unawaited", fixed, "unawaited-refused"},
 		{"grants in any order", line, "fair"},
 		{"readers exclude readers", rich, "shared"},
 		{"readers ignore writers", rich, "shared"},
@@ -262,9 +261,6 @@ func TestDeclarations(t *testing.T) {
 		{"extend", "", renewed, capable(lock.Try | lock.Fencing | lock.Extend | lock.Renew), "caps", `model breaks "The first group`},
 		{"notify", "", fixed, capable(lock.Try | lock.Fencing | lock.Extend | lock.Notify), "notify", `model breaks "waiters are woken`},
 		{"fair", "", fixed, capable(lock.Try | lock.Fencing | lock.Extend | lock.Fair), "fair", `model breaks "grants in the order of arrival"`},
-
-		{"unawaited", "never frees", fixed, capable(lock.Try | lock.Fencing | lock.Extend | lock.Unawaited), "unawaited", `model breaks "A later Acquire`},
-		{"unawaited, and waits", "opens unawaited", fixed, capable(lock.Try | lock.Fencing | lock.Extend | lock.Unawaited), "unawaited", ""},
 
 		{"false late-release", "", fixed, hazardous(lock.LateRelease), "late-release", "model declares late-release, but was seen to keep"},
 		{"false crash", "", fixed, hazardous(lock.Crash), "lease-ends", "model declares crash, but was seen to keep"},

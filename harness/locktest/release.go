@@ -15,11 +15,11 @@ const (
 func releaseCases() []Case {
 	return []Case{
 		{Name: "release-frees", Sentence: gives, run: releaseFrees},
-		{Name: "release-twice", knows: true, Sentence: gives, Moot: lock.NoExclusion, run: releaseTwice},
-		{Name: "release-after-end", knows: true, Sentence: gives, Moot: lock.Crash | lock.NoExclusion, run: releaseAfterEnd},
-		{Name: "release-after-removal", Sentence: gives, store: true, knows: true, run: releaseAfterRemoval},
+		{Name: "release-twice", Sentence: gives, Moot: lock.NoExclusion, run: releaseTwice},
+		{Name: "release-after-end", Sentence: gives, Moot: lock.Crash | lock.NoExclusion, run: releaseAfterEnd},
+		{Name: "release-after-removal", Sentence: gives, store: true, run: releaseAfterRemoval},
 		{Name: "late-release", Sentence: never, Breaks: lock.LateRelease, Moot: lock.Crash | lock.NoExclusion, store: true, run: lateRelease},
-		{Name: "double-release", knows: true, Sentence: never, Moot: lock.LateRelease | lock.NoExclusion, run: doubleRelease},
+		{Name: "double-release", Sentence: never, Moot: lock.LateRelease | lock.NoExclusion, run: doubleRelease},
 	}
 }
 

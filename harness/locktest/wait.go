@@ -24,7 +24,7 @@ func waitCases() []Case {
 			Sentence: "Limit is the number of attempts after which Acquire gives up with ErrHeld; 0 is no limit.",
 		},
 		{
-			Name: "counts", Moot: lock.NoExclusion, knows: true, run: counts,
+			Name: "counts", Moot: lock.NoExclusion, run: counts,
 			Sentence: "Count, if not nil, is told what the client did.",
 		},
 	}

@@ -40,9 +40,6 @@ type locker struct {
 }
 
 func open(ctx context.Context, d lock.Deployment, c lock.Config) (lock.Locker, error) {
-	if c.Unawaited {
-		return nil, errors.New("etcd: it waits for its releases: it needs unawaited to be off")
-	}
 	c = c.Filled()
 	client, where, err := Dial(ctx, d, c)
 	if err != nil {

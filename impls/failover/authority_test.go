@@ -302,7 +302,6 @@ func TestRefuses(t *testing.T) {
 		{"not every engine has them", epoch, lock.Deployment{}, lock.Config{}, a, []Engine{e("a", all, ""), e("b", lock.Try, "")}},
 		{"different kinds", drain, lock.Deployment{}, lock.Config{}, a, []Engine{e("a", all, "x"), e("b", all, "y")}},
 		{"no authority", drain, lock.Deployment{}, lock.Config{}, Authority{}, []Engine{e("a", all, ""), e("b", all, "")}},
-		{"unawaited to be off", naive, lock.Deployment{}, lock.Config{Unawaited: true}, a, []Engine{e("a", all, ""), e("b", all, "")}},
 		{"takes 2 servers", naive, lock.Deployment{Nodes: make([]lock.Endpoint, 3)}, lock.Config{}, a, []Engine{e("a", all, "x"), e("b", all, "x")}},
 	} {
 		v := Variants("", Health{}, c.a, c.engines...)[c.which]

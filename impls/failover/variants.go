@@ -180,8 +180,6 @@ func (s *service) check(c lock.Config) error {
 		return fmt.Errorf("failover: %s fences by tokens, and not every engine has them", s.Algo)
 	case s.mode != alone && s.authority.Open == nil:
 		return fmt.Errorf("failover: %s has no authority", s.Algo)
-	case c.Unawaited:
-		return fmt.Errorf("failover: %s waits for its releases: it needs unawaited to be off", s.Algo)
 	}
 	return nil
 }

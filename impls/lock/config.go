@@ -47,15 +47,6 @@ type Config struct {
 	// WriterPreference lets no new reader in while a writer waits, in the variants
 	// that tell readers from writers and leave the choice.
 	WriterPreference bool `json:"writer_preference,omitempty"`
-	// Unawaited lets Release return once its command is handed to the
-	// connection, by the variants that can (Caps: Unawaited); others refuse to
-	// open. A later Acquire of the same Locker does not overtake it, and Close
-	// sends it before it closes. (Once a server has lost its scripts, as by a
-	// restart, one Acquire may find its own key still held.) The outcome stays
-	// unknown: the nil that Release returns says neither that the lease was still
-	// held nor that the key is free. Count.Misses tells how many freed nothing;
-	// their keys end with their TTL. It may linger for a few milliseconds.
-	Unawaited bool `json:"unawaited,omitempty"`
 
 	// Group names the processes that share what a variant keeps beside its keys,
 	// such as which of several engines is the active one: see Variant.State. The
@@ -137,8 +128,8 @@ func (c Config) Step(ctx context.Context, name string) error {
 // Counters count what a client did on behalf of its owners. Its methods are
 // safe for concurrent use and do nothing on nil.
 type Counters struct {
-	cmds, attempts, wakeups, misses atomic.Int64
-	taken, pooled                   atomic.Int64 // connections out of a pool, and ns
+	cmds, attempts, wakeups atomic.Int64
+	taken, pooled           atomic.Int64 // connections out of a pool, and ns
 }
 
 // Cmd counts one command sent to a server.
@@ -162,14 +153,6 @@ func (c *Counters) Wakeup() {
 	}
 }
 
-// Miss counts one release that nobody waited for and that is not known to have
-// freed its key: the lease had ended, or the command failed.
-func (c *Counters) Miss() {
-	if c != nil {
-		c.misses.Add(1)
-	}
-}
-
 // Pooled counts one connection taken out of the client's own pool, by a command or
 // for a session, and the time that it was waited for: of all who need one, whether
 // one was idle or not, so that a client without a pool differs from one whose pool
@@ -188,14 +171,6 @@ func (c *Counters) PoolWait() (taken int64, d time.Duration) {
 		return 0, 0
 	}
 	return c.taken.Load(), time.Duration(c.pooled.Load())
-}
-
-// Misses returns what Miss has counted so far.
-func (c *Counters) Misses() int64 {
-	if c == nil {
-		return 0
-	}
-	return c.misses.Load()
 }
 
 // Read returns the counts so far: commands, attempts and wake-ups.

@@ -126,8 +126,6 @@ const (
 	Fair   // grants in the order of arrival
 	Notify // waiters are woken, they do not poll
 	Renew  // leases are kept alive while held
-
-	Unawaited // Release need not wait for its answer (Config.Unawaited)
 )
 
 // Hazards is the set of faults that are known to let two owners in, or nobody
@@ -161,7 +159,6 @@ func capNames() []flag {
 		{uint32(Reentrant), "reentrant"}, {uint32(Extend), "extend"}, {uint32(Fencing), "fencing"},
 		{uint32(Cond), "cond"}, {uint32(Switch), "switch"}, {uint32(Fair), "fair"},
 		{uint32(Notify), "notify"}, {uint32(Renew), "renew"},
-		{uint32(Unawaited), "unawaited"},
 	}
 }
 

@@ -56,7 +56,7 @@ func TestHas(t *testing.T) {
 
 // Every bit has one name of its own; a new one without a name shows here.
 func TestAllNamed(t *testing.T) {
-	if got, want := len(lock.Caps(^uint32(0)).List()), bits.Len32(uint32(lock.Unawaited)); got != want {
+	if got, want := len(lock.Caps(^uint32(0)).List()), bits.Len32(uint32(lock.Renew)); got != want {
 		t.Errorf("%d names of Caps, want %d", got, want)
 	}
 	if got, want := len(lock.Hazards(^uint32(0)).List()), bits.Len32(uint32(lock.NoExclusion)); got != want {

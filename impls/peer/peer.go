@@ -46,12 +46,6 @@ func Variants() []lock.Variant {
 		if v.Needs.Kind == "redis" && v.Needs.Nodes <= 1 {
 			list[i].Over = []lock.Topology{lock.Cluster, lock.Sentinel}
 		}
-		list[i].Open = func(ctx context.Context, d lock.Deployment, c lock.Config) (lock.Locker, error) {
-			if c.Unawaited {
-				return nil, fmt.Errorf("peer: %s waits for its releases: it needs unawaited to be off", v.Algo)
-			}
-			return v.Open(ctx, d, c)
-		}
 	}
 	return list
 }

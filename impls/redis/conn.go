@@ -121,31 +121,17 @@ func NewScript(source string) *Script {
 // yet or has forgotten it in a restart: one round trip in the steady state.
 // A NOSCRIPT reply proves that nothing ran, so the second command is no retry.
 func Eval(ctx context.Context, conn Conn, s *Script, keys []string, args ...any) (any, error) {
-	return s.run(ctx, conn.Do, s.command(keys, args...))
-}
-
-// command is the one that runs s by its digest.
-func (s *Script) command(keys []string, args ...any) []any {
 	command := make([]any, 0, 3+len(keys)+len(args))
 	command = append(command, "EVALSHA", s.digest, len(keys))
 	for _, k := range keys {
 		command = append(command, k)
 	}
-	return append(command, args...)
-}
-
-// run sends what s.command returned, which it may change.
-func (s *Script) run(ctx context.Context, do func(context.Context, ...any) (any, error), command []any) (any, error) {
-	reply, err := do(ctx, command...)
-	if unknownScript(err) {
+	command = append(command, args...)
+	reply, err := conn.Do(ctx, command...)
+	var refused Error
+	if errors.As(err, &refused) && refused.Code() == "NOSCRIPT" {
 		command[0], command[1] = "EVAL", s.source
-		reply, err = do(ctx, command...)
+		reply, err = conn.Do(ctx, command...)
 	}
 	return reply, err
-}
-
-// unknownScript reports whether err proves that a digest was unknown.
-func unknownScript(err error) bool {
-	var refused Error
-	return errors.As(err, &refused) && refused.Code() == "NOSCRIPT"
 }

@@ -36,7 +36,7 @@ func fenced(client string, dial Dial) lock.Variant {
 			"A resource that remembers the largest token refuses a holder whose lease has ended. " +
 			"The counter stays behind for every key.",
 		Source: "M. Kleppmann, How to do distributed locking, 2016; Redisson's RFencedLock",
-		Caps:   lock.Try | lock.Renew | lock.Fencing | lock.Unawaited,
+		Caps:   lock.Try | lock.Renew | lock.Fencing,
 		Needs:  lock.Needs{Kind: "redis"},
 		Unsafe: lock.Pause | lock.ServerClock | lock.Failover | lock.Restart,
 		Keys:   func(key string) []string { return []string{key, fenceKey(key)} },
@@ -45,7 +45,7 @@ func fenced(client string, dial Dial) lock.Variant {
 			script := NewScript(fencedSource)
 			return func(ctx context.Context, key, owner string) (lock.Lease, error) {
 				sent := time.Now()
-				reply, err := o.evalNext(ctx, "acquire", script, []string{key, fenceKey(key)}, owner, millis(o.c.TTL))
+				reply, err := o.eval(ctx, "acquire", script, []string{key, fenceKey(key)}, owner, millis(o.c.TTL))
 				if err != nil {
 					return nil, o.undo(ctx, key, owner, err)
 				}

@@ -49,7 +49,7 @@ var handoffRequeue string
 //	         {key}:cond → list of those that wait for a condition, see handoff_cond.go
 //	cost     acquire 1 script, whether the key is free or not, or 1 RPUSHX in a crowd (see
 //	         enqueue), and then the script if the crowd is gone; release 1 script, which also
-//	         grants to the next, with an ECHO ahead (see tell); a waiter holds no connection and sends nothing; per process
+//	         grants to the next; a waiter holds no connection and sends nothing; per process
 //	         a PING each ttl/4 and, while it waits and none of its owners is granted the key, a check each
 //	         250 ms for every place up to its own in the queue, or each ttl/2 or 5 s if that is less;
 //	         on a cluster a connection to each node, and a SSUBSCRIBE for each slot, once
@@ -87,7 +87,7 @@ func handoff(client string, dial Dial) lock.Variant {
 			"First come, first served, without polling, and with a fencing token. A dead process is skipped at once. " +
 			"Owners with a name may take it again; the server counts their holds.",
 		Source: "ours: a queue lock (Mellor-Crummey and Scott, 1991) in a Redis list",
-		Caps:   lock.Try | lock.Reentrant | lock.Fencing | lock.Cond | lock.Fair | lock.Notify | lock.Renew | lock.Unawaited,
+		Caps:   lock.Try | lock.Reentrant | lock.Fencing | lock.Cond | lock.Fair | lock.Notify | lock.Renew,
 		Needs:  lock.Needs{Kind: "redis", MinVersion: "6.2"}, // SET with GET
 		Unsafe: lock.Pause | lock.ServerClock | lock.Failover | lock.Restart,
 		Keys: func(key string) []string {
@@ -115,7 +115,7 @@ func openQueued(ctx context.Context, dial Dial, d lock.Deployment, c lock.Config
 		release: NewScript(handoffNames + handoffNext + handoffPass + handoffRelease),
 		leave:   handoffScript(handoffHolds + handoffLeave), check: handoffScript(handoffHolds + handoffCheck),
 		requeue: handoffScript(handoffHolds + handoffRequeue),
-		cond:    newCondScripts(), owners: newOwnedScripts(), tell: tell(s.conn),
+		cond:    newCondScripts(), owners: newOwnedScripts(),
 	}
 	h.renewals = renewals(s, handoffScript(handoffHolds+handoffRenew))
 	opening, cancel := context.WithTimeout(ctx, s.c.Timeout)
@@ -138,7 +138,6 @@ type queued struct {
 	owned
 	acquire, release, leave, check, requeue *Script
 	cond                                    condScripts
-	tell                                    func(ctx context.Context, args ...any) (any, error) // see tell
 	owners                                  ownedScripts
 	inboxes                                 inboxes
 	tending                                 sync.WaitGroup
@@ -311,7 +310,7 @@ func (h *queued) enqueue(ctx context.Context, w *waiter) (token uint64, ahead in
 	_, crowded := h.crowded[w.key]
 	h.mu.Unlock()
 	if crowded {
-		reply, err := h.doNext(ctx, "acquire", w.key, "RPUSHX", queueKey(w.key), w.id)
+		reply, err := h.do(ctx, "acquire", "RPUSHX", queueKey(w.key), w.id)
 		if err != nil {
 			return 0, 0, err
 		}
@@ -348,7 +347,7 @@ func (h *queued) disperse() {
 // ask runs a script of acquire and returns the token of a grant, or 0 and how many
 // stand before id in the queue.
 func (h *queued) ask(ctx context.Context, script *Script, key, id string, wait int) (token uint64, ahead int64, err error) {
-	reply, err := h.evalNext(ctx, "acquire", script, h.keysOf(key), id, wait)
+	reply, err := h.eval(ctx, "acquire", script, h.keysOf(key), id, wait)
 	if err != nil {
 		return 0, 0, err
 	}
@@ -380,7 +379,6 @@ func (h *queued) settle(ctx context.Context, key, id string, token uint64, sent 
 		if e := lease.Release(back); e != nil && !errors.Is(e, lock.ErrLost) {
 			return nil, fmt.Errorf("%w; the key could not be given back: %w: %w", ended, lock.ErrUncertain, e)
 		}
-		h.given()
 		return nil, ended
 	}
 	return lease, nil

@@ -96,8 +96,7 @@ func (l *handed) Wait(ctx context.Context, cond string) error {
 	uncut := context.WithoutCancel(ctx)
 	w := h.expect(l.key, nameIn(old.id), &cond)
 	sent := time.Now()
-	// Behind a release of an inner hold that was not waited for.
-	reply, err := h.evalNext(uncut, "wait", h.cond.wait, h.sleepKeys(l.key), old.value, w.id, cond)
+	reply, err := h.eval(uncut, "wait", h.cond.wait, h.sleepKeys(l.key), old.value, w.id, cond)
 	if err == nil && reply == int64(-1) {
 		h.forget(w.id)
 		l.hold.Store(h.hold(l.key, old.id, old.token, sent)) // goes on, renewed by the script

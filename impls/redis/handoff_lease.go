@@ -59,8 +59,9 @@ func (l *handed) give(ctx context.Context, last uint64) error {
 	script := l.from.freeing(held.value)
 	// Not before the answer: a check may have found the grant first, and its message,
 	// should it come only now, would be taken for one to nobody and returned.
-	err := l.from.releaseBy(ctx, l.from.tell, l.key, script, script.command(l.from.keysOf(l.key), held.value, nextToken(last)),
-		func() { l.from.forget(held.id) })
+	reply, err := l.from.eval(ctx, "release", script, l.from.keysOf(l.key), held.value, nextToken(last))
+	l.from.forget(held.id)
+	err = freed(reply, err)
 	// Who was told may live in this process, and its connection has got ready to be
 	// read in the same moment, or before: it goes first. The runtime would let it wait
 	// for what the caller does next, or for another core to wake.

@@ -276,25 +276,6 @@ func TestOwnedLostMessage(t *testing.T) {
 	})
 }
 
-// All holds are given back before the next command for the key, although nobody
-// waits for their releases.
-func TestOwnedUnawaited(t *testing.T) {
-	eachServer(t, func(t *testing.T, s *server) {
-		var count lock.Counters
-		l := s.unawaited(t, "redis-handoff", lock.Config{Count: &count})
-		for round := range 50 {
-			mine := []lock.Lease{as(t, l, "k", "me"), as(t, l, "k", "me"), as(t, l, "k", "me")}
-			for _, m := range mine {
-				release(t, m)
-			}
-			release(t, mustTry(t, l, "k"))
-			if n := count.Misses(); n != 0 {
-				t.Fatalf("round %d: %d misses", round, n)
-			}
-		}
-	})
-}
-
 // Many calls for few owners, which nest and give up at random, leave a free key,
 // an empty queue and, at every moment, at most one owner inside.
 func TestOwnedStorm(t *testing.T) {

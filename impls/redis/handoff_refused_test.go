@@ -68,31 +68,6 @@ func TestCondWaitRefused(t *testing.T) {
 	})
 }
 
-// A release that was not waited for goes before the Wait of the outer hold.
-func TestCondAfterUnawaitedRelease(t *testing.T) {
-	realServers(t, func(t *testing.T, s *server) {
-		l := openVariant(t, s.variant(t, "redis-handoff"), s.at, lock.Config{Unawaited: true}).(lock.Owned)
-		for range 200 {
-			outer, err := l.AcquireAs(t.Context(), "k", "me")
-			if err != nil {
-				t.Fatal(err)
-			}
-			inner, err := l.AcquireAs(t.Context(), "k", "me")
-			if err != nil {
-				t.Fatal(err)
-			}
-			release(t, inner)
-			ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
-			err = outer.(lock.Conder).Wait(ctx, "c")
-			cancel()
-			if !errors.Is(err, context.DeadlineExceeded) {
-				t.Fatalf("Wait returned %v, want that its context ended", err)
-			}
-			release(t, outer)
-		}
-	})
-}
-
 // TryAcquire takes a free key although the queue holds some that are gone.
 func TestTryAfterAllHaveDied(t *testing.T) {
 	eachServer(t, func(t *testing.T, s *server) {

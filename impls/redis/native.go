@@ -29,7 +29,7 @@ func native(client string, dial Dial) lock.Variant {
 		Doc: "SET NX PX with an owner's token, freed by the server's own compare-and-delete. " +
 			"It is redis-token without Lua, for Redis from 8.4, Valkey from 9, and Tair.",
 		Source: "DELEX and SET IFEQ of Redis 8.4, DELIFEQ of Valkey 9, CAD and CAS of Tair",
-		Caps:   lock.Try | lock.Extend | lock.Unawaited,
+		Caps:   lock.Try | lock.Extend,
 		Needs:  lock.Needs{Kind: "redis", Feature: "compare-and-delete"},
 		Unsafe: lock.Pause | lock.ServerClock | lock.Failover | lock.Restart,
 		Open: choosy(dial, func(ctx context.Context, s *session) (take, error) {
@@ -39,7 +39,7 @@ func native(client string, dial Dial) lock.Variant {
 			}
 			return func(ctx context.Context, key, owner string) (lock.Lease, error) {
 				sent := time.Now()
-				reply, err := s.doNext(ctx, "set", key, "SET", key, owner, "NX", "PX", millis(s.c.TTL))
+				reply, err := s.do(ctx, "set", "SET", key, owner, "NX", "PX", millis(s.c.TTL))
 				if err != nil {
 					return nil, d.undo(ctx, s, key, owner, err)
 				}
@@ -117,7 +117,7 @@ type nativeLease struct {
 }
 
 func (n *nativeLease) Release(ctx context.Context) error {
-	return n.release(ctx, n.key, nil, n.del(n.key, n.owner), nil)
+	return freed(n.do(ctx, "release", n.del(n.key, n.owner)...))
 }
 
 func (n *nativeLease) Lost() <-chan struct{} { return nil }
@@ -131,7 +131,7 @@ func (n *nativeLease) Extend(ctx context.Context, ttl time.Duration) error {
 		return errTTL
 	}
 	sent := time.Now()
-	reply, err := n.doNext(ctx, "renew", n.key, n.renew(n.key, n.owner, millis(ttl))...)
+	reply, err := n.do(ctx, "renew", n.renew(n.key, n.owner, millis(ttl))...)
 	switch {
 	case err != nil:
 		return doubt(err)

@@ -33,7 +33,7 @@ func newOwned(s *session) owned {
 // set takes key for owner with SET NX PX, and reports whether it did. Its
 // command is "set".
 func (o owned) set(ctx context.Context, key, owner string) (bool, error) {
-	reply, err := o.doNext(ctx, "set", key, "SET", key, owner, "NX", "PX", millis(o.c.TTL))
+	reply, err := o.do(ctx, "set", "SET", key, owner, "NX", "PX", millis(o.c.TTL))
 	if err != nil {
 		return false, o.undo(ctx, key, owner, err)
 	}
@@ -61,13 +61,13 @@ func (o owned) undo(ctx context.Context, key, owner string, err error) error {
 
 // free deletes key if owner holds it. Its command is "release".
 func (o owned) free(ctx context.Context, key, owner string) error {
-	return o.release(ctx, key, o.del, o.del.command([]string{key}, owner), nil)
+	return freed(o.eval(ctx, "release", o.del, []string{key}, owner))
 }
 
 // renew lets key end after ttl if owner holds it, and returns ErrLost if not.
 // Its command is "renew".
 func (o owned) renew(ctx context.Context, key, owner string, ttl time.Duration) error {
-	reply, err := o.evalNext(ctx, "renew", o.pexpire, []string{key}, owner, millis(ttl))
+	reply, err := o.eval(ctx, "renew", o.pexpire, []string{key}, owner, millis(ttl))
 	if err == nil && !one(reply) {
 		return lock.ErrLost
 	}

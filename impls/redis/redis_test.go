@@ -38,20 +38,20 @@ func promises() []wants {
 		{"redis-getset", lock.Try, lock.LateRelease | lock.Pause | lock.ClientClock | lock.Failover | lock.Restart, stamp, false},
 		{"redis-set-ex", lock.Try, lease | lock.LateRelease, nobody, true},
 		{"redis-get-del", lock.Try, lease | lock.LateRelease, owner, true},
-		{"redis-token", lock.Try | lock.Extend | lock.Unawaited, lease, owner, true},
-		{"redis-watchdog", lock.Try | lock.Renew | lock.Unawaited, lease, owner, true},
-		{"redis-fenced", lock.Try | lock.Renew | lock.Fencing | lock.Unawaited, lease, owner, true},
+		{"redis-token", lock.Try | lock.Extend, lease, owner, true},
+		{"redis-watchdog", lock.Try | lock.Renew, lease, owner, true},
+		{"redis-fenced", lock.Try | lock.Renew | lock.Fencing, lease, owner, true},
 		{"redis-blpop", lock.Try, lease, owner, true},
 		{"redis-multi", lock.Try | lock.Multi, lease, owner, true},
 		{"redis-redlock", lock.Try | lock.Extend | lock.Notify, lock.Pause | lock.ServerClock | lock.Restart, `^[A-Z2-7]{26}:[0-9]+:[0-9]+$`, true},
-		{"redis-handoff", lock.Try | lock.Reentrant | lock.Renew | lock.Fencing | lock.Cond | lock.Fair | lock.Notify | lock.Unawaited, lease, `^[0-9]+:[A-Z2-7]{26}:[0-9]+:[0-9]+$`, true},
+		{"redis-handoff", lock.Try | lock.Reentrant | lock.Renew | lock.Fencing | lock.Cond | lock.Fair | lock.Notify, lease, `^[0-9]+:[A-Z2-7]{26}:[0-9]+:[0-9]+$`, true},
 		{"redis-cohort", lock.Try | lock.Renew | lock.Fencing | lock.Notify, lease, `^[0-9]+:[A-Z2-7]{26}:[0-9]+:[0-9]+$`, true},
 	}
 }
 
 // natives is the same of the algorithm that not every server can serve.
 func natives() []wants {
-	return []wants{{"redis-token-native", lock.Try | lock.Extend | lock.Unawaited,
+	return []wants{{"redis-token-native", lock.Try | lock.Extend,
 		lock.Pause | lock.ServerClock | lock.Failover | lock.Restart, `^[A-Z2-7]{26}:[0-9]+$`, true}}
 }
 

@@ -17,7 +17,6 @@ type session struct {
 	conn Conn
 	c    lock.Config // Filled
 	keep lock.Keeper // empty unless the algorithm renews
-	late *late       // nil unless c.Unawaited
 
 	// Owner tokens are prefix:n. The prefix holds 130 random bits drawn when
 	// the session opens, so two sessions differ wherever they run; n is unique
@@ -68,14 +67,7 @@ func newSession(ctx context.Context, dial Dial, d lock.Deployment, c lock.Config
 	if err != nil {
 		return nil, err
 	}
-	s := &session{conn: conn, c: c, prefix: rand.Text()}
-	if c.Unawaited {
-		if s.late, err = newLate(conn, c); err != nil {
-			_ = conn.Close() // why matters more than how we part
-			return nil, err
-		}
-	}
-	return s, nil
+	return &session{conn: conn, c: c, prefix: rand.Text()}, nil
 }
 
 func (l *locker) Acquire(ctx context.Context, key string) (lock.Lease, error) {
@@ -88,13 +80,9 @@ func (l *locker) TryAcquire(ctx context.Context, key string) (lock.Lease, error)
 	return l.poll(ctx, once, key)
 }
 
-// Close drops the connections; the leases run out. Releases that were handed
-// over are sent before.
+// Close drops the connections; the leases run out.
 func (s *session) Close() error {
 	s.keep.Close()
-	if s.late != nil {
-		s.late.close()
-	}
 	return s.conn.Close()
 }
 
@@ -124,16 +112,7 @@ func (s *session) granted(ctx context.Context, lease lock.Lease) (lock.Lease, er
 	if e := lease.Release(back); e != nil && !errors.Is(e, lock.ErrLost) {
 		return nil, fmt.Errorf("%w; the key could not be given back: %w: %w", err, lock.ErrUncertain, e)
 	}
-	s.given()
 	return nil, err
-}
-
-// given waits until what has been released is free: an attempt that fails
-// leaves nothing behind.
-func (s *session) given() {
-	if s.late != nil {
-		s.late.drain()
-	}
 }
 
 // owner returns a token that no other call returns, anywhere.

@@ -24,7 +24,7 @@ func token(client string, dial Dial) lock.Variant {
 			"It excludes while holders finish within their TTL. " +
 			"Wire compatible with redis-py's Lock and other locks that store a token in a string.",
 		Source: "redis.io, Distributed Locks with Redis, single instance",
-		Caps:   lock.Try | lock.Extend | lock.Unawaited,
+		Caps:   lock.Try | lock.Extend,
 		Needs:  lock.Needs{Kind: "redis"},
 		Unsafe: lock.Pause | lock.ServerClock | lock.Failover | lock.Restart,
 		Open: opener(dial, func(s *session) take {

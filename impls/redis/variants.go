@@ -1,8 +1,6 @@
 package redis
 
 import (
-	"context"
-	"fmt"
 	"slices"
 
 	"github.com/lockbench/lockbench/impls/lock"
@@ -12,7 +10,7 @@ import (
 // order in which people discover them. Client is the library's short name and
 // becomes Variant.Client. Its Dial must know every topology.
 func Variants(client string, dial Dial) []lock.Variant {
-	list := awaiting([]lock.Variant{
+	list := []lock.Variant{
 		setnx(client, dial),
 		setnxExpire(client, dial),
 		setnxLua(client, dial),
@@ -33,7 +31,7 @@ func Variants(client string, dial Dial) []lock.Variant {
 		spin(client, dial),
 		fair(client, dial),
 		rw(client, dial),
-	})
+	}
 	for i := range list {
 		switch v := &list[i]; {
 		case v.Needs.Nodes > 1:
@@ -61,21 +59,5 @@ func Pipelined(client string, dial Dial) []lock.Variant {
 	})
 	tracked := tracking(client, dial)
 	tracked.Over = []lock.Topology{lock.Cluster, lock.Sentinel}
-	return append(list, awaiting([]lock.Variant{tracked})...)
-}
-
-// awaiting lets those of list that cannot release unawaited refuse to.
-func awaiting(list []lock.Variant) []lock.Variant {
-	for i, v := range list {
-		if v.Caps.Has(lock.Unawaited) {
-			continue
-		}
-		list[i].Open = func(ctx context.Context, d lock.Deployment, c lock.Config) (lock.Locker, error) {
-			if c.Unawaited {
-				return nil, fmt.Errorf("redis: %s waits for its releases: it needs unawaited to be off", v.Algo)
-			}
-			return v.Open(ctx, d, c)
-		}
-	}
-	return list
+	return append(list, tracked)
 }

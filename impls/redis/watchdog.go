@@ -26,7 +26,7 @@ func watchdog(client string, dial Dial) lock.Variant {
 		Doc: "redis-token, with a lease that is renewed while it is held. " +
 			"Work may outlast the TTL, a dead holder's key still ends with it; a paused process stops renewing.",
 		Source: "Redisson's watchdog, on the lock of redis-token",
-		Caps:   lock.Try | lock.Renew | lock.Unawaited,
+		Caps:   lock.Try | lock.Renew,
 		Needs:  lock.Needs{Kind: "redis"},
 		Unsafe: lock.Pause | lock.ServerClock | lock.Failover | lock.Restart,
 		Open: opener(dial, func(s *session) take {

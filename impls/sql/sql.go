@@ -63,9 +63,6 @@ func open(ctx context.Context, d *dialect, table string, dep lock.Deployment, c 
 	if len(dep.Nodes) != 1 {
 		return nil, fmt.Errorf("sql: it runs on one server, and %d addresses are given", len(dep.Nodes))
 	}
-	if c.Unawaited {
-		return nil, errors.New("sql: there is no unawaited release: whether it freed the key is known by its answer alone")
-	}
 	c = c.Filled()
 	if c.Conns <= 0 {
 		c.Conns = DefaultConns

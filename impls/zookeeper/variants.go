@@ -4,7 +4,6 @@ package zookeeper
 
 import (
 	"context"
-	"fmt"
 
 	"github.com/lockbench/lockbench/impls/lock"
 )
@@ -20,16 +19,10 @@ func Variants() []lock.Variant {
 		rw(),
 		multi(),
 	}
-	for i, v := range list {
+	for i := range list {
 		// What is so of every lock that stands on ephemeral nodes.
 		list[i].Needs, list[i].Over = lock.Needs{Kind: "zookeeper"}, []lock.Topology{lock.Ensemble}
 		list[i].Unsafe, list[i].Frees = lock.Pause, lock.BySession
-		list[i].Open = func(ctx context.Context, d lock.Deployment, c lock.Config) (lock.Locker, error) {
-			if c.Unawaited {
-				return nil, fmt.Errorf("zookeeper: %s waits for its releases: it needs unawaited to be off", v.Algo)
-			}
-			return v.Open(ctx, d, c)
-		}
 	}
 	return list
 }

@@ -39,10 +39,7 @@ type cluster struct {
 	client atomic.Pointer[rueidis.Client] // nil until the first command
 }
 
-var (
-	_ redis.Sharded = (*cluster)(nil)
-	_ redis.Batcher = (*cluster)(nil)
-)
+var _ redis.Sharded = (*cluster)(nil)
 
 // router returns the client of the library. Making it connects and asks for the
 // slots, which the library does without a context, but within its time-outs.
@@ -113,16 +110,6 @@ func (x *cluster) Do(ctx context.Context, args ...any) (any, error) {
 		err = fmt.Errorf("no answer in %v: %w", x.c.Timeout, os.ErrDeadlineExceeded)
 	}
 	return answer(reply, err)
-}
-
-// Batch sends one command after the other, as the adapters of other libraries do:
-// those of a batch may belong to several nodes.
-func (x *cluster) Batch(ctx context.Context, commands [][]any) []redis.Answer {
-	answers := make([]redis.Answer, len(commands))
-	for i, args := range commands {
-		answers[i].Reply, answers[i].Err = x.Do(ctx, args...)
-	}
-	return answers
 }
 
 func (x *cluster) Subscribe(ctx context.Context, h redis.Handler) (redis.Subscription, error) {
