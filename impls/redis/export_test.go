@@ -96,11 +96,3 @@ func Due(l lock.Locker) (in []time.Duration) {
 	}
 	return in
 }
-
-// Crowds is of how many keys l, a Locker of redis-handoff, thinks that several wait.
-func Crowds(l lock.Locker) int {
-	h := l.(*queued)
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	return len(h.crowded)
-}

@@ -47,8 +47,7 @@ var handoffRequeue string
 //	         with a name has several, see handoff_owned.go; {key}:queue → list of waiters;
 //	         {key}:fence → tokens drawn so far, in blocks of 1024, without end;
 //	         {key}:cond → list of those that wait for a condition, see handoff_cond.go
-//	cost     acquire 1 script, whether the key is free or not, or 1 RPUSHX in a crowd (see
-//	         enqueue), and then the script if the crowd is gone; release 1 script, which also
+//	cost     acquire 1 script, whether the key is free or not; release 1 script, which also
 //	         grants to the next; a waiter holds no connection and sends nothing; per process
 //	         a PING each ttl/4 and, while it waits and none of its owners is granted the key, a check each
 //	         250 ms for every place up to its own in the queue, or each ttl/2 or 5 s if that is less;
@@ -110,7 +109,7 @@ func openQueued(ctx context.Context, dial Dial, d lock.Deployment, c lock.Config
 	}
 	h := &queued{
 		owned: newOwned(s), waiting: make(map[string]*waiter), handed: make(map[string]struct{}),
-		moved: make(map[string]uint64), crowded: make(map[string]bool), busy: make(map[string]bool), closed: make(chan struct{}),
+		moved: make(map[string]uint64), busy: make(map[string]bool), closed: make(chan struct{}),
 		acquire: NewScript(handoffNames + handoffQueue + handoffPass + handoffAcquire),
 		release: NewScript(handoffNames + handoffNext + handoffPass + handoffRelease),
 		leave:   handoffScript(handoffHolds + handoffLeave), check: handoffScript(handoffHolds + handoffCheck),
@@ -149,7 +148,6 @@ type queued struct {
 	waiting map[string]*waiter  // by id
 	handed  map[string]struct{} // the ids that were granted from the queue and not released yet
 	moved   map[string]uint64   // by key: the largest number of a waiter that was granted it since the last tick
-	crowded map[string]bool     // the keys where several waited of late, see [queued.enqueue]
 	busy    map[string]bool     // what is being looked at, see [queued.singly]
 }
 
@@ -242,7 +240,11 @@ func (h *queued) line(ctx context.Context, key, name string) (*handed, error) {
 	// The grant may arrive before the answer that says that we wait.
 	w := h.expect(key, name, nil)
 	sent := time.Now()
-	token, ahead, err := h.enqueue(context.WithoutCancel(ctx), w)
+	script := h.acquire
+	if w.named {
+		script = h.owners.enter // it may be the holder
+	}
+	token, ahead, err := h.ask(context.WithoutCancel(ctx), script, key, w.id, 1)
 	if err != nil || token > 0 {
 		h.forget(w.id)
 		return h.settle(ctx, key, w.id, token, sent, err)
@@ -293,55 +295,6 @@ func (h *queued) await(ctx context.Context, w *waiter, sent time.Time) (*handed,
 		return nil, fmt.Errorf("%w: %w", lock.ErrUncertain, err)
 	}
 	return nil, h.depart(ctx, w.key, w.id, err)
-}
-
-// enqueue asks for w's key, and for a place in the queue if it is held. It returns what
-// ask does.
-//
-// Where several waited when this process was last granted the key, somebody will be
-// waiting now. Then RPUSHX is what the script would come to, for a fraction of what a
-// script costs a server that was asleep. If nobody waits any more it does nothing, and
-// the script follows.
-func (h *queued) enqueue(ctx context.Context, w *waiter) (token uint64, ahead int64, err error) {
-	if w.named {
-		return h.ask(ctx, h.owners.enter, w.key, w.id, 1) // it may be the holder
-	}
-	h.mu.Lock()
-	_, crowded := h.crowded[w.key]
-	h.mu.Unlock()
-	if crowded {
-		reply, err := h.do(ctx, "acquire", "RPUSHX", queueKey(w.key), w.id)
-		if err != nil {
-			return 0, 0, err
-		}
-		switch n, ok := reply.(int64); {
-		case !ok || n < 0:
-			return 0, 0, fmt.Errorf("redis: acquire: %w: RPUSHX answered %v", lock.ErrUncertain, reply)
-		case n > 0:
-			return 0, n - 1, nil
-		}
-		h.mu.Lock()
-		delete(h.crowded, w.key)
-		h.mu.Unlock()
-	}
-	return h.ask(ctx, h.acquire, w.key, w.id, 1)
-}
-
-// crowd is how many must have stood before a waiter if the next one is to expect
-// somebody there.
-const crowd = 2
-
-// disperse forgets the crowds that were not met since the last call.
-func (h *queued) disperse() {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	for key, met := range h.crowded {
-		if !met {
-			delete(h.crowded, key)
-			continue
-		}
-		h.crowded[key] = false
-	}
 }
 
 // ask runs a script of acquire and returns the token of a grant, or 0 and how many
@@ -448,9 +401,6 @@ func (h *queued) deliver(value string, since time.Time) bool {
 	}
 	delete(h.waiting, id)
 	h.handed[id], h.moved[w.key] = struct{}{}, max(h.moved[w.key], w.number)
-	if w.ahead >= crowd {
-		h.crowded[w.key] = true
-	}
 	w.granted <- grant{token: token, since: since}
 	return true
 }

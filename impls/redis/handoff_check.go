@@ -73,7 +73,6 @@ func (h *queued) tend() {
 		}
 		if soon.After(sleepers) {
 			sleepers = soon.Add(h.rarely())
-			h.disperse()
 			h.singly("asleep", h.lookAtSleepers)
 		}
 	}
