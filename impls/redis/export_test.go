@@ -96,3 +96,17 @@ func Due(l lock.Locker) (in []time.Duration) {
 	}
 	return in
 }
+
+// Place is how many stand before the first waiter of l, a Locker of redis-handoff, in the
+// queue for key, as a check by the one that asked first is told.
+func Place(ctx context.Context, l lock.Locker, key string) (int64, error) {
+	h := l.(*queued)
+	h.mu.Lock()
+	first := slices.MinFunc(slices.Collect(maps.Values(h.waiting)), func(a, b *waiter) int { return cmp.Compare(a.number, b.number) })
+	h.mu.Unlock()
+	reply, err := Eval(ctx, h.conn, h.check, h.keysOf(key), first.id)
+	if err != nil {
+		return 0, err
+	}
+	return reply.([]any)[2].(int64), nil
+}

@@ -16,14 +16,8 @@ import (
 //go:embed handoff_names.lua
 var handoffNames string
 
-//go:embed handoff_next.lua
-var handoffNext string
-
 //go:embed handoff_pass.lua
 var handoffPass string
-
-//go:embed handoff_queue.lua
-var handoffQueue string
 
 //go:embed handoff_acquire.lua
 var handoffAcquire string
@@ -49,8 +43,8 @@ var handoffRequeue string
 //	         {key}:cond → list of those that wait for a condition, see handoff_cond.go
 //	cost     acquire 1 script, whether the key is free or not; release 1 script, which also
 //	         grants to the next; a waiter holds no connection and sends nothing; per process
-//	         a PING each ttl/4 and, while it waits and none of its owners is granted the key, a check each
-//	         250 ms for every place up to its own in the queue, or each ttl/2 or 5 s if that is less;
+//	         a PING each ttl/4 and, for a key that an owner waits for that long, a check each
+//	         250 ms for every place up to that of its first owner in the queue, or each ttl/2 or 5 s if that is less;
 //	         on a cluster a connection to each node, and a SSUBSCRIBE for each slot, once
 //	safe     as redis-fenced; grants in the order in which the server saw the waiters
 //	breaks   as redis-fenced
@@ -109,10 +103,9 @@ func openQueued(ctx context.Context, dial Dial, d lock.Deployment, c lock.Config
 	}
 	h := &queued{
 		owned: newOwned(s), waiting: make(map[string]*waiter), handed: make(map[string]struct{}),
-		moved: make(map[string]uint64), busy: make(map[string]bool), closed: make(chan struct{}),
-		acquire: NewScript(handoffNames + handoffQueue + handoffPass + handoffAcquire),
-		release: NewScript(handoffNames + handoffNext + handoffPass + handoffRelease),
-		leave:   handoffScript(handoffHolds + handoffLeave), check: handoffScript(handoffHolds + handoffCheck),
+		closed:  make(chan struct{}),
+		acquire: handoffScript(handoffAcquire), release: handoffScript(handoffRelease),
+		leave: handoffScript(handoffHolds + handoffLeave), check: handoffScript(handoffHolds + handoffCheck),
 		requeue: handoffScript(handoffHolds + handoffRequeue),
 		cond:    newCondScripts(), owners: newOwnedScripts(),
 	}
@@ -124,6 +117,7 @@ func openQueued(ctx context.Context, dial Dial, d lock.Deployment, c lock.Config
 		return nil, fmt.Errorf("redis: cannot listen: %w", err)
 	}
 	h.tending.Go(h.tend)
+	h.tending.Go(h.tendSleepers)
 	return h, nil
 }
 
@@ -147,8 +141,6 @@ type queued struct {
 	mu      sync.Mutex
 	waiting map[string]*waiter  // by id
 	handed  map[string]struct{} // the ids that were granted from the queue and not released yet
-	moved   map[string]uint64   // by key: the largest number of a waiter that was granted it since the last tick
-	busy    map[string]bool     // what is being looked at, see [queued.singly]
 }
 
 // waiter is one Acquire in the queue.
@@ -157,10 +149,7 @@ type waiter struct {
 	named   bool       // it acts for an owner with a name
 	number  uint64     // grows with the calls of Acquire
 	queued  bool       // the server has said so; before that a check would not find it
-	ahead   int64      // how many stood before it as it was queued
-	sent    time.Time  // when it was asked for that, and
-	stood   time.Time  // when the answer was there
-	due     time.Time  // when it is worth a check, see [queued.pause]
+	due     time.Time  // when its key is worth a check, see [queued.pause]
 	asleep  *string    // the condition that it waits for first, nil if none
 	listed  bool       // the server has said that it stands in the list of those that sleep
 	granted chan grant // capacity 1
@@ -268,8 +257,7 @@ func (h *queued) expect(key, name string, asleep *string) *waiter {
 func (h *queued) stands(w *waiter, sent time.Time, ahead int64) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	w.queued, w.ahead, w.due = true, ahead, sent.Add(h.pause(w, ahead))
-	w.sent, w.stood = sent, time.Now()
+	w.queued, w.due = true, sent.Add(h.pause(ahead, w.named))
 }
 
 // await waits for the grant to w, which stands in the queue since a request that was
@@ -400,7 +388,7 @@ func (h *queued) deliver(value string, since time.Time) bool {
 		return known
 	}
 	delete(h.waiting, id)
-	h.handed[id], h.moved[w.key] = struct{}{}, max(h.moved[w.key], w.number)
+	h.handed[id] = struct{}{}
 	w.granted <- grant{token: token, since: since}
 	return true
 }

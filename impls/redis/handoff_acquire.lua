@@ -1,16 +1,4 @@
--- What handoff_queue.lua has left to do.
-if redis.call('exists', KEYS[1]) == 1 then
-  if wait then
-    return -redis.call('rpush', KEYS[2], ARGV[1])
-  end
-  return 0
-end
-if redis.call('exists', KEYS[2]) == 1 then
-  -- Nobody waits here now. Those in the queue go first, but they may all be gone,
-  -- and then nobody looks.
-  pass(0)
-  if redis.call('exists', KEYS[1]) == 1 then
-    return 0
-  end
-end
-return grant(ARGV[1], after(0))
+-- ARGV[1] the waiter's id, ARGV[2] 1 to wait in the queue if the lock is held.
+-- Returns the token of a grant, 0 if it is held, or how long the queue is with the
+-- waiter as its last, as a negative number.
+return arrive(ARGV[1], ARGV[2] == '1')

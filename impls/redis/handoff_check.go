@@ -23,76 +23,55 @@ func (h *queued) every() time.Duration { return min(max(h.c.TTL/4, time.Millisec
 // rarely is checkRarely where the TTL allows for it: most of a lease is left then.
 func (h *queued) rarely() time.Duration { return max(h.every(), min(h.c.TTL/2, checkRarely)) }
 
-// pause is how long w, with ahead others before it in the queue, needs no check.
+// pause is how long a key needs no check of a process whose first waiter for it has
+// ahead others before it in the queue.
 //
-// Only the first must look whether a lease has ended, and who is first knows it:
+// Only the first of all must look whether a lease has ended, and who is first knows it:
 // while somebody has the key and does not give it back, for a TTL, nobody moves, and
 // in that time all have looked where they stand. So each looks the less the farther
 // it is from its turn: 64 processes that wait for a lock held for 100 ms send one
 // check for each hold, where one each 250 ms would make 26, which cost the server more
-// than the hand-over did. Whoever is ahead but gone counts as one that is there.
+// than the hand-over did. Whoever is ahead but gone counts as one that is there. The
+// script counts to 20, where checkRarely is reached.
 //
 // One with a name is not so patient, for the key may be its owner's by another call.
-func (h *queued) pause(w *waiter, ahead int64) time.Duration {
-	every := h.every()
-	if ahead < 0 || w.named {
-		return every
+func (h *queued) pause(ahead int64, named bool) time.Duration {
+	if named {
+		return h.every()
 	}
-	return min(time.Duration(min(ahead, 1<<20)+1)*every, h.rarely())
+	return min(time.Duration(min(ahead, 1<<20)+1)*h.every(), h.rarely())
 }
 
-// tend checks the keys that are waited for, those of each server by themselves: one
-// that does not answer holds up no other. Those that wait for a condition are looked
-// at one after the other wherever they are.
+// tend checks the keys that are waited for, each by itself: a server that does not
+// answer holds up the checks of no other.
 func (h *queued) tend() {
 	every := h.every()
 	tick := time.NewTicker(every / 2)
 	defer tick.Stop()
-	var sleepers time.Time // when they are looked at next
 	for {
 		select {
 		case <-h.closed:
 			return
 		case <-tick.C:
 		}
-		soon := time.Now().Add(every / 4) // the next tick would be later than due
-		at := make(map[string][]*waiter)
-		for _, w := range h.stuck(soon) {
-			place := h.inboxes.place(w.key)
-			at[place] = append(at[place], w)
-		}
-		for place, due := range at {
-			h.singly("check "+place, func() {
-				for _, w := range due {
-					if h.isClosed() { // each look may take its time
-						return
-					}
-					h.look(w.key, []any{w.id})
-				}
-			})
-		}
-		if soon.After(sleepers) {
-			sleepers = soon.Add(h.rarely())
-			h.singly("asleep", h.lookAtSleepers)
+		for key, list := range h.stuck(time.Now().Add(every / 4)) { // the next tick would be later than due
+			h.tending.Go(func() { h.checkFor(key, list) })
 		}
 	}
 }
 
-// singly starts f unless the last that was started as name is still at it. Those for
-// whom that would have looked are due again at the next tick.
-func (h *queued) singly(name string, f func()) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if h.busy[name] {
-		return
+// tendSleepers looks at those that wait for a condition.
+func (h *queued) tendSleepers() {
+	tick := time.NewTicker(h.rarely())
+	defer tick.Stop()
+	for {
+		select {
+		case <-h.closed:
+			return
+		case <-tick.C:
+			h.lookAtSleepers()
+		}
 	}
-	h.busy[name] = true
-	h.tending.Go(func() {
-		f()
-		h.mu.Lock()
-		delete(h.busy, name)
-		h.mu.Unlock()
-	})
 }
 
 func (h *queued) isClosed() bool {
@@ -104,47 +83,46 @@ func (h *queued) isClosed() bool {
 	}
 }
 
-// stuck returns the waiters for which a check is due by soon: of those for one key
-// the first in this process, since the others come after it, and the first of those
-// with a name. Of those that asked before that one had its answer the server may have
-// seen another first, so the one with the fewest before it is looked at as well.
-//
-// A key of which a waiter before that one was granted the lock since the last call
-// needs no check: its lease was ended by a release, its queue is in order and its
-// messages arrive. So where many processes hand over to each other none of them
-// asks, and no check gets between two owners.
-func (h *queued) stuck(soon time.Time) (due []*waiter) {
-	type group struct {
-		key   string
-		named bool
-	}
+// stuck returns those that wait, by the keys that are to be checked by soon: a key is
+// due as soon as one of them is. They are not due again before the check is over.
+func (h *queued) stuck(soon time.Time) map[string][]*waiter {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	first, nearest := make(map[group]*waiter), make(map[group]*waiter)
+	all, late := make(map[string][]*waiter), make(map[string]bool)
 	for _, w := range h.waiting {
-		g := group{w.key, w.named}
-		if f := first[g]; w.queued && (f == nil || w.number < f.number) {
-			first[g] = w
+		if w.queued {
+			all[w.key] = append(all[w.key], w)
+			late[w.key] = late[w.key] || !soon.Before(w.due)
 		}
 	}
-	for _, w := range h.waiting {
-		g := group{w.key, w.named}
-		if f := first[g]; w.queued && (w == f || !w.stood.IsZero() && w.sent.Before(f.stood)) {
-			if n := nearest[g]; n == nil || w.ahead < n.ahead || w.ahead == n.ahead && w.number < n.number {
-				nearest[g] = w
-			}
+	for key, list := range all {
+		if !late[key] {
+			delete(all, key)
+			continue
+		}
+		for _, w := range list {
+			w.due = soon.Add(h.c.Timeout + h.rarely())
 		}
 	}
-	for g, w := range first {
-		for _, w := range slices.Compact([]*waiter{w, nearest[g]}) {
-			if number, ok := h.moved[w.key]; !soon.Before(w.due) && (!ok || number > w.number) {
-				w.due = soon.Add(h.every() / 2) // unless the answer tells otherwise
-				due = append(due, w)
-			}
-		}
+	return all
+}
+
+// checkFor checks key for list, which are those of this process that wait for it, by
+// the first that asked. The server may have queued another one first, so it answers
+// where the process stands, and the next check is as soon as that says.
+func (h *queued) checkFor(key string, list []*waiter) {
+	first := slices.MinFunc(list, func(a, b *waiter) int { return cmp.Compare(a.number, b.number) })
+	sent := time.Now()
+	ahead, ok := h.look(key, []any{first.id})
+	if !ok {
+		sent, ahead = time.Now(), 0
 	}
-	clear(h.moved)
-	return due
+	due := sent.Add(h.pause(ahead, slices.ContainsFunc(list, func(w *waiter) bool { return w.named })))
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for _, w := range list {
+		w.due = due
+	}
 }
 
 // mostIDs bounds the arguments of a script: Lua's stack is finite.
@@ -191,28 +169,29 @@ func (h *queued) fail(concern func(key string) bool) {
 
 var errLost = errors.New("the connection for messages is lost and cannot be made again")
 
-// look checks key for the waiters with these ids. An error leaves the work to
-// the next check.
-func (h *queued) look(key string, ids []any) {
+// look checks key for the waiters with these ids, and returns how many stand before the
+// first of this process in the queue. If it is not ok the work is left to the next check.
+func (h *queued) look(key string, ids []any) (ahead int64, ok bool) {
 	ctx, cancel := context.WithTimeout(context.Background(), h.c.Timeout)
 	defer cancel()
 	sent := time.Now()
 	answer, err := h.eval(ctx, "check", h.check, h.keysOf(key), ids...)
-	reply, ok := answer.([]any)
-	if err != nil || !ok || len(reply) < 3 {
-		return
+	reply, _ := answer.([]any)
+	if err != nil || len(reply) < 3 {
+		return 0, false
 	}
-	if ahead, ok := reply[2].(int64); ok {
-		h.mu.Lock()
-		if w := h.waiting[ids[0].(string)]; w != nil {
-			w.due = sent.Add(h.pause(w, ahead))
-		}
-		h.mu.Unlock()
-	}
+	ahead, _ = reply[2].(int64)
 	if value, _ := reply[0].(string); value != "" {
 		h.deliver(value, sent)
 	}
-	if holder, _ := reply[1].(string); holder != "" {
+	holder, _ := reply[1].(string)
+	h.mu.Lock()
+	unaware := h.waiting[holder] != nil // its message may be lost
+	h.mu.Unlock()
+	if unaware {
+		h.look(key, []any{holder})
+	}
+	if nameIn(holder) != "" {
 		h.joinHolder(ctx, key, holder)
 	}
 	// Most of the missing were granted the lock and gave it back while the check
@@ -230,4 +209,5 @@ func (h *queued) look(key string, ids []any) {
 		// returned, see message.
 		_, _ = h.eval(ctx, "requeue", h.requeue, h.keysOf(key), lost...)
 	}
+	return ahead, true
 }

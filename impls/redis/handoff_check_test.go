@@ -29,40 +29,6 @@ func taker(ctx context.Context, t *testing.T, l lock.Locker, key string) {
 	}
 }
 
-// A process whose owners are granted the key in their turn need not ask for it,
-// as one must that waits and is granted nothing.
-func TestHandoffChecksWhenStuck(t *testing.T) {
-	s := newServer(t, adapters()[0], startRedis(t), true)
-	var stuck, moving atomic.Int64
-	counting := func(n *atomic.Int64) lock.Locker {
-		return s.open(t, "redis-handoff", func(_ context.Context, step string) error {
-			if step == "before-check" {
-				n.Add(1)
-			}
-			return nil
-		})
-	}
-	held := mustTry(t, s.open(t, "redis-handoff", nil), "k")
-	ctx, cancel := context.WithCancel(t.Context())
-	waits := enqueue(ctx, t, s, counting(&stuck), 1)
-	var takers sync.WaitGroup
-	for _, l := range []lock.Locker{counting(&moving), s.open(t, "redis-handoff", nil), s.open(t, "redis-handoff", nil)} {
-		for range 2 {
-			takers.Go(func() { taker(ctx, t, l, "moving") })
-		}
-	}
-	until(t, "12 checks of the process that is stuck", func() bool { return stuck.Load() >= 12 })
-	if n := moving.Load(); n > 6 {
-		t.Errorf("%d checks by a process that is granted the key all the time, against 12 by one that is not", n)
-	}
-	cancel()
-	takers.Wait()
-	if r := <-waits; r.err == nil {
-		t.Error("two have the key")
-	}
-	release(t, held)
-}
-
 // A waiter that the server has forgotten is found although the others of its
 // process are granted the key all the time.
 func TestHandoffForgottenAmongTheServed(t *testing.T) {
@@ -159,28 +125,83 @@ func TestHandoffLeaseEndsBehindTheDead(t *testing.T) {
 	})
 }
 
-// One with a name looks often wherever it stands, and although others of its process
-// stand before it: its owner may get the key by another call.
-func TestHandoffChecksForTheNamed(t *testing.T) {
-	eachServer(t, func(t *testing.T, s *server) {
-		holder, l := s.open(t, "redis-handoff", nil), s.open(t, "redis-handoff", nil)
-		held := mustTry(t, holder, "k")
-		ctx, leave := context.WithCancel(t.Context())
-		for i := range 9 {
-			enqueue(ctx, t, s, holder, int64(i+1))
+// inverted lets two Acquires of l reach the server in the other order than that in which
+// they were called, behind a holder: the first called stands at the end, with two of
+// others between. The Hook of l must be that of once(g).
+func inverted(t *testing.T, s *server, l lock.Locker, g *gate) (held lock.Lease, called, second <-chan result, others []<-chan result) {
+	t.Helper()
+	other := s.open(t, "redis-handoff", nil)
+	held = mustTry(t, other, "k")
+	late := make(chan result, 1)
+	go func() {
+		lease, err := l.Acquire(t.Context(), "k")
+		late <- result{lease, err}
+	}()
+	wait(t, "the first call", g.reached)
+	second = enqueue(t.Context(), t, s, l, 1)
+	others = append(others, enqueue(t.Context(), t, s, other, 2), enqueue(t.Context(), t, s, other, 3))
+	close(g.open)
+	until(t, "4 in the queue", func() bool { return s.do(t, "LLEN", queued) == int64(4) })
+	return held, late, second, others
+}
+
+// once is the hook of g for a client that comes to its step more than once.
+func once(g *gate) func(context.Context, string) error {
+	var first sync.Once
+	return func(ctx context.Context, step string) (err error) {
+		if step != g.step {
+			return nil
 		}
-		nameless := enqueue(ctx, t, s, l, 10)
-		named := enqueueAs(ctx, t, s, l, "me", 11)
-		until(t, "a late check of the one and a soon one of the other", func() bool {
-			in := redis.Due(l)
-			return len(in) == 2 && in[0] > later && in[1] <= soon && in[1] > 0
-		})
-		leave()
-		for _, w := range []<-chan result{nameless, named} {
-			if r := wait(t, "one that left", w); r.err == nil {
-				t.Error("one that left was granted the key")
-			}
+		mine := false
+		first.Do(func() { mine = true })
+		if mine {
+			err = g.hook(ctx, step)
+		}
+		return err
+	}
+}
+
+// A check tells where the first of the process stands in the queue, also if the server
+// has seen its waiters in another order than that in which they asked.
+func TestHandoffChecksInTheServersOrder(t *testing.T) {
+	eachServer(t, func(t *testing.T, s *server) {
+		g := newGate("before-acquire")
+		l := s.open(t, "redis-handoff", once(g))
+		held, called, second, others := inverted(t, s, l, g)
+		if n, err := redis.Place(t.Context(), l, "k"); n != 0 || err != nil {
+			t.Errorf("%d stand before the process (%v), want none", n, err)
 		}
 		release(t, held)
+		release(t, granted(t, "the second call", second))
+		if n, err := redis.Place(t.Context(), l, "k"); n != 1 || err != nil {
+			t.Errorf("%d stand before the process (%v), want 1", n, err)
+		}
+		for _, w := range append(others, called) {
+			release(t, granted(t, "the next", w))
+		}
+	})
+}
+
+// A lost message is found by the check although the one that it was for is not the one
+// that asks.
+func TestHandoffLostMessageOutOfOrder(t *testing.T) {
+	eachServer(t, func(t *testing.T, s *server) {
+		var on atomic.Bool
+		deaf := func(ctx context.Context, ep lock.Endpoint, c lock.Config) (redis.Conn, error) {
+			conn, err := s.dial(ctx, ep, c)
+			return mute{conn, &on}, err
+		}
+		g := newGate("before-acquire")
+		// No lease ends before the test does.
+		l := openVariant(t, find(t, redis.Variants(s.name, deaf), "redis-handoff"), s.at, lock.Config{TTL: time.Hour, Hook: once(g)})
+		held, called, second, others := inverted(t, s, l, g)
+		on.Store(true)
+		release(t, held)
+		lease := granted(t, "the one that was not told", second)
+		on.Store(false)
+		release(t, lease)
+		for _, w := range append(others, called) {
+			release(t, granted(t, "the next", w))
+		}
 	})
 }

@@ -43,15 +43,6 @@ func (l *handed) Deadline() time.Time { return l.hold.Load().Deadline() }
 // Release passes the lease to the first live waiter, or frees the key.
 func (l *handed) Release(ctx context.Context) error { return l.give(ctx, l.Token()) }
 
-// nextToken is the token after last as the script of release takes it: "" if last ends
-// its block.
-func nextToken(last uint64) string {
-	if last%blockOfTokens == 0 {
-		return ""
-	}
-	return strconv.FormatUint(last+1, 10)
-}
-
 // give is Release where last is the largest token that was used under the lease.
 func (l *handed) give(ctx context.Context, last uint64) error {
 	held := l.hold.Load()
@@ -59,7 +50,7 @@ func (l *handed) give(ctx context.Context, last uint64) error {
 	script := l.from.freeing(held.value)
 	// Not before the answer: a check may have found the grant first, and its message,
 	// should it come only now, would be taken for one to nobody and returned.
-	reply, err := l.from.eval(ctx, "release", script, l.from.keysOf(l.key), held.value, nextToken(last))
+	reply, err := l.from.eval(ctx, "release", script, l.from.keysOf(l.key), held.value, strconv.FormatUint(last, 10))
 	l.from.forget(held.id)
 	err = freed(reply, err)
 	// Who was told may live in this process, and its connection has got ready to be

@@ -5,7 +5,6 @@ import (
 	_ "embed" // the scripts
 	"errors"
 	"net/url"
-	"strconv"
 	"strings"
 	"time"
 
@@ -92,8 +91,7 @@ func (h *queued) freeing(value string) *Script {
 // ends with its TTL.
 func (h *queued) giveBack(ctx context.Context, key, value string) {
 	token, _, _ := strings.Cut(value, ":")
-	last, _ := strconv.ParseUint(token, 10, 64) // deliver has seen that it is one
-	_, _ = h.eval(ctx, "return", h.freeing(value), h.keysOf(key), value, nextToken(last))
+	_, _ = h.eval(ctx, "return", h.freeing(value), h.keysOf(key), value, token)
 }
 
 // joinHolder lets the waiters for key that act for its holder have it as well.

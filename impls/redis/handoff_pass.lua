@@ -29,6 +29,22 @@ local function pass(last)
   end
 end
 
+-- arrive grants a free lock to id. If the lock is held, id waits in the queue if wait
+-- is true. Returns the token, 0 if the lock is held, or the length of the queue with id
+-- as its last, as a negative number.
+local function arrive(id, wait)
+  if redis.call('exists', KEYS[1]) == 0 and redis.call('exists', KEYS[2]) == 1 then
+    pass(0) -- a lease has ended: those in the queue go first, unless all of them are gone
+  end
+  if redis.call('exists', KEYS[1]) == 0 then
+    return grant(id, after(0))
+  end
+  if wait then
+    return -redis.call('rpush', KEYS[2], id)
+  end
+  return 0
+end
+
 local function parse(value)
   local token, id = string.match(value, '^(%d+):(.*)$')
   return tonumber(token), id

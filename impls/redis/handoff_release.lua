@@ -1,20 +1,7 @@
--- What handoff_next.lua has left to do.
-if not id then
-  if redis.call('get', KEYS[1]) ~= ARGV[1] then
-    return 0
-  end
-  redis.call('del', KEYS[1])
-  return 1
-end
-if held ~= ARGV[1] then
-  -- It was not ours. Its holder gets a whole lease, which is more than was left of it:
-  -- that takes nothing from anybody but, should the holder be dead, some time. What
-  -- is no value of ours is given the length of our lease.
-  if held then
-    redis.call('set', KEYS[1], held, 'px', string.match(held, ':(%d+)$') or string.match(ARGV[1], ':(%d+)$'))
-  end
-  redis.call('lpush', KEYS[2], id)
+-- ARGV[1] the value under which the lock is held, ARGV[2] the largest token that was
+-- used under it. Returns 1, or 0 if the lock is not held under that value.
+if redis.call('get', KEYS[1]) ~= ARGV[1] then
   return 0
 end
-pass(tonumber(token)) -- nobody listens for id
+pass(tonumber(ARGV[2]))
 return 1

@@ -145,7 +145,7 @@ func TestHandoffSkipsTheDead(t *testing.T) {
 }
 
 // A release that comes too late changes nothing: not the key, which another has by
-// now, and not the queue, although the script swaps the value before it looks.
+// now, and not the queue.
 func TestHandoffLateRelease(t *testing.T) {
 	eachServer(t, func(t *testing.T, s *server) {
 		for _, other := range []string{"4096:another:9:60000", "no value of ours"} {

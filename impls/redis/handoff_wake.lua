@@ -4,11 +4,4 @@
 if redis.call('lrem', KEYS[5], 1, ARGV[1] .. ' ' .. ARGV[2]) == 0 then
   return -1
 end
-if redis.call('rpushx', KEYS[2], ARGV[1]) > 0 then
-  return 0
-end
-if redis.call('exists', KEYS[1]) == 1 then
-  redis.call('rpush', KEYS[2], ARGV[1])
-  return 0
-end
-return grant(ARGV[1], after(0))
+return math.max(0, arrive(ARGV[1], true))

@@ -15,9 +15,6 @@ type inboxes interface {
 	// beside is what the scripts must know of the inboxes for key, as further
 	// keys.
 	beside(key string) []string
-	// place tells the servers of keys apart where there are several, "" where it does
-	// not know.
-	place(key string) string
 	close()
 }
 
@@ -88,9 +85,6 @@ func (b *slotInboxes) ready(ctx context.Context, key string) error {
 	return b.add(ctx, b.name(slotOf(key))+b.prefix)
 }
 
-// place is the node that key's messages come from.
-func (b *slotInboxes) place(key string) string { return b.from(b.name(slotOf(key)) + b.prefix) }
-
 // An inbox is the one channel of a session on a server by itself.
 type inbox struct {
 	// message is called by one goroutine, in order, and must not block. Nothing
@@ -152,8 +146,6 @@ func (b *inbox) open(ctx context.Context, conn Conn, channel string) error {
 func (b *inbox) ready(context.Context, string) error { return nil }
 
 func (b *inbox) beside(string) []string { return nil }
-
-func (b *inbox) place(string) string { return "" }
 
 // close ends the subscription and waits for the goroutines behind it.
 func (b *inbox) close() {

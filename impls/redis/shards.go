@@ -42,7 +42,6 @@ type shards struct {
 	closed   bool
 	ears     map[string]*ear     // by host:port
 	openings map[string]*opening // by channel
-	places   map[string]string   // host:port of the ear, by channel
 }
 
 // An ear is the connection to one node.
@@ -68,7 +67,6 @@ func newShards(conn Sharded, seeds []string, c lock.Config) *shards {
 	return &shards{
 		conn: conn, seeds: seeds, c: c, end: make(chan struct{}),
 		ears: make(map[string]*ear), openings: make(map[string]*opening),
-		places: make(map[string]string),
 	}
 }
 
@@ -242,16 +240,7 @@ func (s *shards) settled(e *ear, channel string) bool {
 		return false
 	}
 	e.channels = append(e.channels, channel)
-	s.places[channel] = e.at
 	return true
-}
-
-// from is the node at host:port whose messages of channel were received last, "" if
-// there was none.
-func (s *shards) from(channel string) string {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.places[channel]
 }
 
 // lose gives e up and begins to subscribe its channels elsewhere. It is called by

@@ -1,6 +1,8 @@
 package redis
 
 import (
+	"context"
+	"errors"
 	"slices"
 	"testing"
 	"time"
@@ -8,47 +10,76 @@ import (
 	"github.com/lockbench/lockbench/impls/lock"
 )
 
-// Of the waiters of one process the one that the server saw first is checked in its
-// turn, also where another had asked before it.
-func TestStuckInTheServersOrder(t *testing.T) {
-	now := time.Now()
-	h := &queued{
-		owned:   owned{session: &session{c: lock.Config{TTL: time.Minute}}},
-		waiting: make(map[string]*waiter), moved: make(map[string]uint64),
+// checked is a Conn that answers each check with how many stand before this process.
+type checked struct {
+	Conn
+	ahead int64
+	asked []string // the ids
+	fails bool
+}
+
+func (c *checked) Do(_ context.Context, args ...any) (any, error) {
+	id, _ := args[len(args)-1].(string)
+	c.asked = append(c.asked, id)
+	if c.fails {
+		return nil, errors.New("no answer")
 	}
-	sent := now.Add(-time.Second) // before the answer to the first
+	return []any{"", "", c.ahead}, nil
+}
+
+// A key is checked as soon as one of those that wait for it is due, by the first that
+// asked, and then again as soon as the place of the process says. The server may have
+// seen them in another order than that in which they asked.
+func TestStuck(t *testing.T) {
+	var conn checked
+	h := &queued{
+		owned:   owned{session: &session{conn: &conn, c: lock.Config{TTL: time.Minute, Timeout: time.Second}}},
+		waiting: make(map[string]*waiter), check: NewScript(""), inboxes: new(inbox),
+	}
+	due := func(after time.Duration) (keys []string) {
+		for key, list := range h.stuck(time.Now().Add(after)) {
+			conn.asked = nil
+			h.checkFor(key, list)
+			keys = append(keys, key)
+		}
+		slices.Sort(keys)
+		return keys
+	}
+	// place is where the checks find the process: it is looked at by then, and not before.
+	place := func(after time.Duration) {
+		t.Helper()
+		if got := due(after - h.every()/2); got != nil {
+			t.Errorf("%v before %v", got, after)
+		}
+		if got := due(after + h.every()/2); !slices.Equal(got, []string{"k"}) || !slices.Equal(conn.asked, []string{"first"}) {
+			t.Errorf("after %v: keys %v by %v, want k by first", after, got, conn.asked)
+		}
+	}
+	now := time.Now()
 	for _, w := range []*waiter{
-		{id: "late", key: "k", number: 1, queued: true, ahead: 31, sent: sent, stood: now},
-		{id: "first", key: "k", number: 2, queued: true, ahead: 1, sent: sent, stood: now},
-		{id: "second", key: "k", number: 3, queued: true, ahead: 2, sent: sent, stood: now},
-		{id: "unheard", key: "k", number: 4},
-		// The queue has become shorter since the first was queued.
-		{id: "behind", key: "k", number: 5, queued: true, ahead: 0, sent: now, stood: now},
-		{id: "other", key: "l", number: 6, queued: true, ahead: 7, sent: sent, stood: now},
+		{id: "first", key: "k", number: 1},
+		{id: "second", key: "k", number: 2},
+		{id: "unheard", key: "k", number: 3},
 	} {
-		w.due = now.Add(h.pause(w, w.ahead))
 		h.waiting[w.id] = w
 	}
-	for _, c := range []struct {
-		after time.Duration
-		want  []string
-	}{
-		{0, nil},
-		{2 * h.every(), []string{"first"}},
-		{8 * h.every(), []string{"first", "other"}},
-		{32 * h.every(), []string{"first", "late", "other"}},
-	} {
-		var got []string
-		for _, w := range h.stuck(now.Add(c.after)) {
-			got = append(got, w.id)
-		}
-		slices.Sort(got)
-		if !slices.Equal(got, c.want) {
-			t.Errorf("after %v these are looked at: %v, want %v", c.after, got, c.want)
-		}
-	}
-	h.moved["k"] = 1
-	if got := h.stuck(now.Add(time.Hour)); slices.ContainsFunc(got, func(w *waiter) bool { return w.key == "k" }) {
-		t.Error("who stands behind one that was just granted the key is looked at")
-	}
+	h.stands(h.waiting["first"], now, 31)
+	h.stands(h.waiting["second"], now, 1)
+	conn.ahead = 3
+	place(2 * h.every())
+	conn.ahead = 0
+	place(4 * h.every())
+	conn.ahead = 20
+	place(h.every())
+	conn.fails = true
+	place(h.rarely())
+	conn.fails = false
+	place(h.every())
+	h.stands(h.waiting["unheard"], time.Now(), 2) // the queue has become shorter
+	place(3 * h.every())
+	named := &waiter{id: "named", key: "k", number: 4, named: true}
+	h.waiting[named.id] = named
+	h.stands(named, time.Now(), 25) // its owner may get the key by another call
+	place(h.every())
+	place(h.every())
 }
