@@ -100,7 +100,6 @@ func (g *grid) flags(fs *flag.FlagSet) {
 	fs.Var(&list[int]{values: &g.nodes, parse: whole(1, maxNodes)}, "nodes", "`numbers` of independent servers, for the variants that need several (default what each needs)")
 
 	fs.Var(&list[time.Duration]{values: &g.rtts, parse: span}, "rtt", "`times` that a proxy adds to each round trip to the servers, such as 0,0.2ms,1ms; 0 is no proxy")
-	fs.Var(&list[string]{values: &g.pins, parse: pin}, "pin", "CPUs of servers and clients: `together` on one, apart on CPUs of their own, or none to leave it to the scheduler (default none)")
 
 	fs.Var(&list[float64]{values: &g.shared, parse: share}, "shared", "`shares` of the acquires that are readers', from 0 to 1")
 	fs.Var(&choices{list[bool]{values: &g.writers, parse: yes}}, "writer-preference", "let no new reader in while a writer waits, where the variant leaves the choice; =false,true measures both")
@@ -135,17 +134,6 @@ func (g *grid) flags(fs *flag.FlagSet) {
 
 // maxNodes bounds -nodes: each is a server process of its own.
 const maxNodes = 15
-
-// pin reads a Load.Pin; "none" is how a list says that nothing is bound.
-func pin(text string) (string, error) {
-	switch text {
-	case "none":
-		return harness.PinNone, nil
-	case harness.PinTogether, harness.PinApart:
-		return text, nil
-	}
-	return "", fmt.Errorf("want none, %s or %s", harness.PinTogether, harness.PinApart)
-}
 
 func pattern(text string) (string, error) {
 	if _, err := path.Match(text, ""); err != nil || text == "" {

@@ -25,11 +25,10 @@ const module = "github.com/lockbench/lockbench/"
 var floors = map[string][]string{
 	"impls/lock":               nil,
 	"results":                  nil,
-	"harness/affinity":         nil,
 	"harness/server":           {"impls/lock", "results"},
 	"harness/server/etcdchild": nil,
 	"harness/fault":            {"impls/lock", "harness/server", "results"},
-	"harness":                  {"impls/lock", "results", "harness/affinity", "harness/server", "harness/fault"},
+	"harness":                  {"impls/lock", "results", "harness/server", "harness/fault"},
 	"harness/locktest":         {"impls/lock", "harness", "harness/fault"},
 	"impls/local":              {"impls/lock"},
 	"impls/redis":              {"impls/lock"},

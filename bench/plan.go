@@ -23,7 +23,6 @@ type grid struct {
 	rates                 []float64
 	waits                 []time.Duration
 	rtts                  []time.Duration // Load.RTT, of the variants that have a server
-	pins                  []string        // Load.Pin
 	ttls, retries         []time.Duration
 	writers               []bool // Config.WriterPreference
 	nodes                 []int  // of the variants on several servers; none is what each needs
@@ -58,7 +57,7 @@ func defaultGrid() grid {
 		lockers: []int{1}, owners: []int{1, 8, 32}, keys: []int{1}, skews: []float64{0},
 		depths: []int{0}, togethers: []int{1}, shared: []float64{0},
 		holds: []results.Dist{{Kind: "fixed", Mean: time.Millisecond}}, thinks: []results.Dist{{Kind: "fixed"}},
-		rates: []float64{0}, waits: []time.Duration{0}, rtts: []time.Duration{0}, pins: []string{harness.PinNone},
+		rates: []float64{0}, waits: []time.Duration{0}, rtts: []time.Duration{0},
 		ttls: []time.Duration{lock.DefaultTTL}, retries: []time.Duration{lock.DefaultRetryDelay}, writers: []bool{false},
 		warmup: 200 * time.Millisecond,
 		repeat: 1, seed: 1, yardstick: true,
@@ -213,7 +212,6 @@ func (g grid) loads() (list []results.Load, skipped int) {
 	base := []results.Load{{Try: g.try, OwnKeys: g.ownKeys, HoldBy: g.holdBy, Warmup: g.warmup, For: g.window, Ops: g.ops}}
 	base = cross(base, g.waits, func(l *results.Load, v time.Duration) { l.Wait = v })
 	base = cross(base, g.rtts, func(l *results.Load, v time.Duration) { l.RTT = v })
-	base = cross(base, g.pins, func(l *results.Load, v string) { l.Pin = v })
 	base = cross(base, g.rates, func(l *results.Load, v float64) { l.Rate = v })
 	base = cross(base, g.thinks, func(l *results.Load, v results.Dist) { l.Think = v })
 	base = cross(base, g.holds, func(l *results.Load, v results.Dist) { l.Hold = v })

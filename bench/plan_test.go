@@ -90,7 +90,7 @@ func TestPlanOrder(t *testing.T) {
 
 func TestPlanGivesEveryTrialOfABlockOneSeedAndOneName(t *testing.T) {
 	trials, _, err := planOf(t, strings.Fields("-owners 4,8 -clients 1,2 -keys 1,9 -skew 0,1 -hold 0,exp:1ms -think 0,2ms "+
-		"-wait 0,1s -rtt 0,0.2ms -pin none,together -ttl 3s,4s -retry 1ms,2ms -repeat 2 -seed 40")...)
+		"-wait 0,1s -rtt 0,0.2ms -ttl 3s,4s -retry 1ms,2ms -repeat 2 -seed 40")...)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -157,7 +157,6 @@ func TestPlanRefuses(t *testing.T) {
 		"-rate 100 -think 1ms":           "think time belongs to the closed loop",
 		"-rate 100 -ops 5":               "is bounded by time",
 		"-rate 1000000 -for 10h":         "arrivals",
-		"-pin together -fault kill@1s":   "would start again on other CPUs",
 		"-rtt 11s":                       "rtt=11s: want 0 to 10s",
 		"-algo nosuch":                   `no variant matches "nosuch"`,
 		"-own-keys -skew 1 -keys 2":      "own",

@@ -264,17 +264,6 @@ func (j *job) start(ctx context.Context, std stdio, b *bank, trials []harness.Tr
 		}
 		return why != ""
 	})
-	// And what is to be bound to CPUs cannot be on every system, nor every server.
-	unbindable := func(t harness.Trial) string { return b.rigs[t.Variant.Needs].Unbindable(t) }
-	told := make(map[string]bool)
-	for _, t := range left {
-		if why := unbindable(t); why != "" && !told[why] {
-			told[why] = true
-			complain(std.err, "lockbench run", fmt.Errorf("left out %s where -pin binds them: %s",
-				variants(left, func(t harness.Trial) bool { return unbindable(t) == why }), why))
-		}
-	}
-	left = slices.DeleteFunc(left, func(t harness.Trial) bool { return unbindable(t) != "" })
 	// A yardstick that nobody asked for is nothing to measure by itself.
 	var chosen []lock.Variant
 	for _, g := range j.grids {

@@ -15,7 +15,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/lockbench/lockbench/harness/affinity"
 	"github.com/lockbench/lockbench/results"
 )
 
@@ -174,25 +173,6 @@ func TestRunGoesOnWithoutAMissingServer(t *testing.T) {
 	o := lockbench(t, "run", "-server", "url", "-algo", "redis-token,local-none", "-owners", "2", "-for", "50ms", "-warmup", "0")
 	if o.status != 0 || !strings.Contains(o.stderr, "left out redis-token/goredis, redis-token/redigo") ||
 		!strings.Contains(o.stdout, "local-none") {
-		t.Errorf("%+v", o)
-	}
-}
-
-// A profile binds some of its loads to CPUs, and is measured without these on a
-// server that cannot be bound.
-func TestRunGoesOnWithoutPinning(t *testing.T) {
-	url, why := redisServer(t), "left out redis-token/goredis, redis-token/redigo where -pin binds them: only a server that lockbench starts"
-	if _, err := affinity.Of(os.Getpid()); err != nil {
-		why = "left out local-mutex, redis-token/goredis, redis-token/redigo where -pin binds them: " + err.Error()
-	}
-	o := lockbench(t, "run", "-redis", url, "-algo", "redis-token", "-client", "goredis,redigo", "-owners", "2",
-		"-pin", "none,together", "-for", "50ms", "-warmup", "0")
-	if o.status != 0 || strings.Count(o.stderr, "left out") != 1 ||
-		!strings.Contains(o.stderr, why) || !strings.Contains(o.stdout, "redis-token/redigo") {
-		t.Errorf("%+v", o)
-	}
-	o = lockbench(t, "run", "-redis", url, "-algo", "redis-token", "-owners", "2", "-pin", "together", "-for", "50ms", "-warmup", "0")
-	if o.status != exitFailure || !strings.Contains(o.stderr, "nothing is left to run") {
 		t.Errorf("%+v", o)
 	}
 }

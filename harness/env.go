@@ -24,11 +24,11 @@ func (r *Rig) environment(ctx context.Context, t Trial, d lock.Deployment) resul
 		CPU: cpuModel(), Cores: runtime.NumCPU(), CgroupCPUs: cgroupCPUs(),
 		Governor:    firstLine("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor"),
 		ClockSource: firstLine("/sys/devices/system/clocksource/clocksource0/current_clocksource"),
-		Go:          runtime.Version(),
-		Commit:      r.Commit, Seed: t.Seed,
+		Go:          runtime.Version(), GOMAXPROCS: runtime.GOMAXPROCS(0),
+		Commit: r.Commit, Seed: t.Seed,
 	}
-	machine.probe(t.Load.Pin).put(&env)
-	r.cpusOf(t.Variant, &env)
+	machine.probe().put(&env)
+	r.recordCPUs(t.Variant, &env)
 	if r.Server != nil && t.Variant.Needs.Kind != "" {
 		if rtt, err := r.roundTrips(ctx, t, d); err == nil && len(rtt) > 0 {
 			slices.Sort(rtt)
@@ -96,21 +96,19 @@ func ratio(quota, period string) float64 {
 
 // probes are what was measured of the machine.
 type probes struct {
-	overshoot, resolution, wakeup, sameCPU, otherCPU time.Duration
+	overshoot, resolution, wakeup time.Duration
 }
 
 func (p probes) put(env *results.Env) {
 	env.TimerOvershoot, env.ClockResolution = int64(p.overshoot), int64(p.resolution)
 	env.Wakeup = int64(p.wakeup)
-	env.WakeupSameCPU, env.WakeupOtherCPU = int64(p.sameCPU), int64(p.otherCPU)
 }
 
-// A prober measures the machine, which takes some 90 ms, most of it asleep. Trials
+// A prober measures the machine, which takes some 30 ms, most of it asleep. Trials
 // that follow each other within fresh share the probes, or those of a grid of short
 // ones would take most of its time. The zero value is ready.
 type prober struct {
 	mu   sync.Mutex
-	pin  string // how the process was bound to CPUs then
 	at   time.Time
 	last probes
 }
@@ -122,14 +120,13 @@ var machine prober
 // says anything is as short.
 const fresh = time.Second
 
-// probe returns probes of the machine that are fresh, for a process bound as pin says.
-func (m *prober) probe(pin string) probes {
+// probe returns probes of the machine that are fresh.
+func (m *prober) probe() probes {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if m.at.IsZero() || m.pin != pin || time.Since(m.at) >= fresh {
+	if m.at.IsZero() || time.Since(m.at) >= fresh {
 		m.last = probes{overshoot: timerOvershoot(), resolution: clockResolution(), wakeup: wakeup()}
-		m.last.sameCPU, m.last.otherCPU = crossing()
-		m.pin, m.at = pin, time.Now()
+		m.at = time.Now()
 	}
 	return m.last
 }

@@ -131,7 +131,6 @@ func TestTrialCheck(t *testing.T) {
 		"owners":   func(t *Trial) { t.Load.Owners = MaxOwners + 1 },
 		"keys":     func(t *Trial) { t.Load.Keys = MaxKeys + 1 },
 		"rtt":      func(t *Trial) { t.Load.RTT = time.Second },
-		"pin=":     func(t *Trial) { t.Load.Pin = "somewhere" },
 		"rtt=-1":   func(t *Trial) { t.Load.RTT = -1 },
 		"shared":   func(t *Trial) { t.Load.Shared = 1.5 },
 		"depth":    func(t *Trial) { t.Load.Depth = MaxDepth + 1 },
@@ -156,9 +155,9 @@ func TestTrialName(t *testing.T) {
 	if got, want := trial.Name(), "algo=redis-token/client=goredis/owners=32/keys=1/hold=1ms"; got != want {
 		t.Errorf("name %q, want %q", got, want)
 	}
-	trial.Load.Clients, trial.Load.Rate, trial.Load.Skew, trial.Load.RTT, trial.Load.Pin = 4, 500, 0.9, 200*time.Microsecond, PinApart
+	trial.Load.Clients, trial.Load.Rate, trial.Load.Skew, trial.Load.RTT = 4, 500, 0.9, 200*time.Microsecond
 	trial.Config.TTL = time.Second
-	if got, want := trial.Name(), "algo=redis-token/client=goredis/clients=4/owners=32/keys=1/skew=0.9/hold=1ms/rate=500/rtt=200µs/pin=apart/ttl=1s"; got != want {
+	if got, want := trial.Name(), "algo=redis-token/client=goredis/clients=4/owners=32/keys=1/skew=0.9/hold=1ms/rate=500/rtt=200µs/ttl=1s"; got != want {
 		t.Errorf("name %q, want %q", got, want)
 	}
 }

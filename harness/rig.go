@@ -64,12 +64,6 @@ func (r *Rig) Run(ctx context.Context, t Trial) (results.Run, error) {
 	defer r.remove(t.Variant, t.Config.Group, names)
 	var count lock.Counters
 	t.Config.Count = &count
-	procs := runtime.GOMAXPROCS(0)
-	unpin, err := r.pin(t)
-	defer unpin()
-	if err != nil {
-		return results.Run{}, fmt.Errorf("pin=%s: %w", t.Load.Pin, err)
-	}
 	d, goDirect, err := r.reach(t)
 	if err != nil {
 		return results.Run{}, err
@@ -81,7 +75,6 @@ func (r *Rig) Run(ctx context.Context, t Trial) (results.Run, error) {
 	}
 	defer closeAll()
 	run.Env = r.environment(ctx, t, d)
-	run.Env.GOMAXPROCS = procs
 
 	s := newSession(t, names, lockers)
 	s.server, s.count = r.Server, &count

@@ -84,9 +84,6 @@ func (t Trial) Name() string {
 	if l.RTT > 0 {
 		add("rtt", l.RTT.String())
 	}
-	if l.Pin != PinNone {
-		add("pin", l.Pin)
-	}
 	c, zero := t.Config, lock.Config{}.Filled()
 	if c.TTL > 0 && c.TTL != zero.TTL {
 		add("ttl", c.TTL.String())
@@ -163,9 +160,6 @@ func (t Trial) Check() error {
 		return bad("try belongs to the closed loop: an arrival of an open loop waits until it is served")
 	case t.Lacks() != 0:
 		return bad("%s cannot do what the load asks for: %s", t.Variant.Name(), t.Lacks())
-	}
-	if err := t.pinnable(); err != nil {
-		return bad("%v", err)
 	}
 	switch l.HoldBy {
 	case "", HoldNone, HoldSleep, HoldNanosleep, HoldSpin:

@@ -3,7 +3,6 @@ package plots
 import (
 	"cmp"
 	"fmt"
-	"iter"
 	"slices"
 	"strconv"
 	"strings"
@@ -103,42 +102,6 @@ func host(e results.Env) string {
 	return strings.Join(parts, ", ")
 }
 
-// wakeups tells what it took to wake a thread on the machine of runs, by the probe
-// before each: nothing if none has it. A lock over the network wakes several for each
-// grant.
-func wakeups(runs iter.Seq[results.Run]) []remark {
-	var same, other []float64
-	for r := range runs {
-		if ns := r.Env.WakeupSameCPU; ns > 0 {
-			same = append(same, float64(ns))
-		}
-		if ns := r.Env.WakeupOtherCPU; ns > 0 {
-			other = append(other, float64(ns))
-		}
-	}
-	if len(same) == 0 {
-		return nil
-	}
-	text := "Waking a thread took " + nanos(results.PointOf(same).Median) + " on the same CPU"
-	if len(other) > 0 {
-		text += " and " + nanos(results.PointOf(other).Median) + " on another that was idle"
-	}
-	return []remark{{text: text + " (probed before each run, medians)."}}
-}
-
-// runsOf are all runs of groups.
-func runsOf(groups []*results.Group) iter.Seq[results.Run] {
-	return func(yield func(results.Run) bool) {
-		for _, g := range groups {
-			for _, r := range g.Runs {
-				if !yield(r) {
-					return
-				}
-			}
-		}
-	}
-}
-
 // load describes what groups have in common.
 func load(groups []*results.Group) string {
 	if len(groups) == 0 {
@@ -185,12 +148,6 @@ func load(groups []*results.Group) string {
 	}
 	if way := roundTrips(groups); way != "" {
 		parts = append(parts, way)
-	}
-	switch l.Pin {
-	case "together":
-		parts = append(parts, "all on one CPU")
-	case "apart":
-		parts = append(parts, "servers and clients on CPUs of their own")
 	}
 	parts = append(parts, ranged(groups, "client", func(g *results.Group) int { return g.Load.Clients }))
 	switch {

@@ -282,7 +282,7 @@ func claimsCaption(runs []results.Run, verdicts []results.Verdict, unseen []stri
 	if where.text != "" {
 		list = append(list, where)
 	}
-	return append(list, wakeups(slices.Values(runs))...)
+	return list
 }
 
 // intervals says what the whiskers are, which depends on how many blocks there were.

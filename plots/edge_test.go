@@ -182,7 +182,11 @@ func TestServersApart(t *testing.T) {
 				r.Load.RTT = 1e6
 			}
 		}), []string{"-rtt-0s", "-rtt-1ms"}},
-		{"on one CPU", change(func(r *results.Run) { r.Load.Pin = "together" }), []string{"-pinned-not", "-pinned-together"}},
+		{"the server on one CPU", change(func(r *results.Run) {
+			if r.Server.Kind != "" {
+				r.Env.ServerCPUs = "1"
+			}
+		}), []string{"-server-cpus-1", "-server-cpus-unknown"}},
 		{"other clients at the same owners", change(func(r *results.Run) { r.Load.Clients = 8 }), []string{"-clients-4", "-clients-8"}},
 		// Owners 1 and 8 become 4 and 32: no place is taken twice.
 		{"clients that grow with the owners", change(func(r *results.Run) { r.Load.Owners *= 4; r.Load.Clients *= 4 }), []string{""}},

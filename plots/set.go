@@ -70,9 +70,12 @@ func dimensions() []dimension {
 			}},
 		{of: func(g *results.Group) string {
 			e := g.Env
-			return fmt.Sprintf("%q %d %d %g", []string{e.OS, e.Arch, e.CPU}, e.Cores, e.GOMAXPROCS, e.CgroupCPUs)
+			return fmt.Sprintf("%q %d %d %g", []string{e.OS, e.Arch, e.CPU, e.CPUs}, e.Cores, e.GOMAXPROCS, e.CgroupCPUs)
 		},
 			slug: func(g *results.Group) string { return fmt.Sprintf("%s-%d-cores", g.Env.CPU, g.Env.Cores) }},
+		{server: true,
+			of:   func(g *results.Group) string { return g.Env.ServerCPUs },
+			slug: func(g *results.Group) string { return "server-cpus-" + cmp.Or(g.Env.ServerCPUs, "unknown") }},
 		text(func(g *results.Group) string { return strconv.Itoa(g.Load.Keys) }, "keys-"),
 		text(func(g *results.Group) string { return fmt.Sprint(g.Load.Skew) }, "skew-"),
 		{axis: alongShared,
@@ -89,8 +92,6 @@ func dimensions() []dimension {
 		{server: true, axis: alongRTT,
 			of:   func(g *results.Group) string { return fmt.Sprintf("%012d", g.Load.RTT) }, // in the order of length
 			slug: func(g *results.Group) string { return "rtt-" + strings.ReplaceAll(g.Load.RTT.String(), "µ", "u") }},
-		{of: func(g *results.Group) string { return g.Load.Pin },
-			slug: func(g *results.Group) string { return "pinned-" + cmp.Or(g.Load.Pin, "not") }},
 		text(func(g *results.Group) string { return fmt.Sprint(g.Load.Ops) }, "ops-"),
 		text(func(g *results.Group) string { return g.Runs[0].AskedFaults() }, "faults-"),
 		{lenient: true,

@@ -152,7 +152,6 @@ func (s *set) markdown(b *strings.Builder) {
 		lines = append(lines, server(one))
 	}
 	lines = append(lines, remark{text: "Host: " + host(lead.Env) + "."})
-	lines = append(lines, wakeups(runsOf(list))...)
 	lines = append(lines, remark{text: "Load: " + load(list) + "."}, validity(list, "see the last column"))
 	for _, line := range lines {
 		if line.loud {

@@ -118,8 +118,7 @@ func invented(t testing.TB, sh shape, client string, n, block int, slow float64,
 	t.Helper()
 	const hold = 200e3
 	server := results.Server{Kind: "redis", Product: "redis", Version: "7.0.15", Source: "binary", Nodes: []string{"127.0.0.1:46379"}}
-	env := results.Env{OS: "linux", Arch: "amd64", Kernel: "6.1.0-18", CPU: "AMD EPYC 7R13", Cores: 2, Go: "go1.26.0", GOMAXPROCS: 2, Commit: "0123456789abcdef",
-		WakeupSameCPU: 5000 + 10*int64(block), WakeupOtherCPU: 80000 + 1000*int64(n)}
+	env := results.Env{OS: "linux", Arch: "amd64", Kernel: "6.1.0-18", CPU: "AMD EPYC 7R13", Cores: 2, Go: "go1.26.0", GOMAXPROCS: 2, Commit: "0123456789abcdef"}
 	noise := func(rel float64) float64 { return math.Exp(rel * rng.NormFloat64()) }
 	r := results.Run{
 		Schema: results.Schema, ID: fmt.Sprintf("%s-%s-%d-%d", sh.algo, client, n, block), Session: "s", Block: block,

@@ -10,7 +10,7 @@ import (
 
 // identity is what two runs must share to be repetitions of each other: the
 // variant, the load, the configuration, the faults asked for, what served them
-// and the machine. Addresses are not part of it, because a server that the
+// the machine and the CPUs. Addresses are not part of it, because a server that the
 // harness starts gets a new port each time, and neither are the seed and the
 // length of the run, which is stored as achieved.
 type identity struct {
@@ -23,6 +23,7 @@ type identity struct {
 	OS, Arch, CPU                           string
 	Cores, GOMAXPROCS                       int
 	CgroupCPUs                              float64
+	CPUs, ServerCPUs                        string
 }
 
 func identify(r *Run) identity {
@@ -33,6 +34,7 @@ func identify(r *Run) identity {
 		Load: asked(r.Load), Config: canonical(r.Config), Faults: r.AskedFaults(),
 		OS: r.Env.OS, Arch: r.Env.Arch, CPU: r.Env.CPU,
 		Cores: r.Env.Cores, GOMAXPROCS: r.Env.GOMAXPROCS, CgroupCPUs: r.Env.CgroupCPUs,
+		CPUs: r.Env.CPUs, ServerCPUs: r.Env.ServerCPUs,
 	}
 }
 

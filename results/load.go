@@ -32,10 +32,6 @@ type Load struct {
 	// each way; 0 is no proxy, and so are locks that need no server.
 	RTT time.Duration `json:"rtt_ns,omitempty"`
 
-	// Pin is where the scheduler may run servers and clients: "" leaves it free,
-	// "together" has one CPU for all of them, "apart" CPUs of their own for each side.
-	Pin string `json:"pin,omitempty"`
-
 	Hold   Dist   `json:"hold"`    // time inside the lock, as asked
 	HoldBy string `json:"hold_by"` // method: "sleep", "nanosleep", "spin", or "none" for a hold of 0; "" lets the harness choose by the mean
 	Think  Dist   `json:"think"`   // closed loop: time between a release and the next acquire

@@ -88,7 +88,7 @@ const (
 	SrvNetPerAcq  = "srv-net-bytes/acq" // bytes in and out of the server
 	CliCPUPerAcq  = "cli-cpu-ns/acq"    // CPU time of this process; the harness, the embedded Redis and the proxies of Load.RTT included
 	CliAllocs     = "cli-allocs/acq"    // heap objects allocated by this process
-	CliCPUShare   = "cli-cpu-share"     // CPU time of this process ÷ (window × GOMAXPROCS, or the CPUs that Load.Pin leaves it)
+	CliCPUShare   = "cli-cpu-share"     // CPU time of this process ÷ (window × GOMAXPROCS)
 	LittleError   = "little-error"      // |N − X·R| ÷ N, Little's law over the measured window
 
 	// SrvIdleCPU is the CPU time in ns that the server took in a second just before the

@@ -169,7 +169,7 @@ type Env struct {
 	Governor    string  `json:"governor,omitempty"`     // CPU frequency governor
 	ClockSource string  `json:"clock_source,omitempty"` // of the kernel
 	Go          string  `json:"go"`
-	GOMAXPROCS  int     `json:"gomaxprocs"` // of this process; for the time of a run no more than CPUs, if Load.Pin binds it
+	GOMAXPROCS  int     `json:"gomaxprocs"` // of this process
 	Commit      string  `json:"commit"`     // of this module, "+dirty" if changed
 	Seed        uint64  `json:"seed,string"`
 
@@ -179,6 +179,4 @@ type Env struct {
 	TimerOvershoot  int64 `json:"timer_overshoot_ns,omitempty"`  // median of time.Sleep(1 ms) beyond 1 ms
 	ClockResolution int64 `json:"clock_resolution_ns,omitempty"` // smallest step seen between two readings
 	Wakeup          int64 `json:"wakeup_ns,omitempty"`           // median from a channel send to the receiver running
-	WakeupSameCPU   int64 `json:"wakeup_same_cpu_ns,omitempty"`  // median from a write until a thread that waits for it on the same CPU runs
-	WakeupOtherCPU  int64 `json:"wakeup_other_cpu_ns,omitempty"` // the same on another CPU, which nothing else keeps awake
 }

@@ -1,0 +1,6 @@
+//go:build !linux
+
+package harness
+
+// cpusOf is known on Linux only.
+func cpusOf(int) []int { return nil }
