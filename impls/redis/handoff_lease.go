@@ -2,7 +2,6 @@ package redis
 
 import (
 	"context"
-	"runtime"
 	"strconv"
 	"sync/atomic"
 	"time"
@@ -53,10 +52,6 @@ func (l *handed) give(ctx context.Context, last uint64) error {
 	reply, err := l.from.eval(ctx, "release", script, l.from.keysOf(l.key), held.value, strconv.FormatUint(last, 10))
 	l.from.forget(held.id)
 	err = freed(reply, err)
-	// Who was told may live in this process, and its connection has got ready to be
-	// read in the same moment, or before: it goes first. The runtime would let it wait
-	// for what the caller does next, or for another core to wake.
-	runtime.Gosched()
 	if err == nil && !ours {
 		return lock.ErrLost
 	}

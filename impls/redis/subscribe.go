@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"runtime"
 	"slices"
 	"sync"
 	"time"
@@ -290,7 +289,6 @@ func (l *listener) receive(feed Feed) (heard bool) {
 		switch {
 		case e.Kind == "message", e.Kind == "smessage":
 			l.h.Message(e.Channel, e.Payload)
-			runtime.Gosched() // who was woken goes before the next, empty, read
 		case e.Kind == "sunsubscribe" && !l.leaving():
 			// The slot has moved to another node, and its messages with it.
 			return heard
