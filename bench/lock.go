@@ -143,8 +143,8 @@ func (l *locking) resolve() (lock.Variant, lock.Deployment, error) {
 	d = lock.Deployment{Kind: v.Needs.Kind, Nodes: o.URLs[v.Needs.Kind]}
 	if need, have := max(v.Needs.Nodes, 1), len(d.Nodes); have == 0 {
 		return v, d, misuse("no server named: a lock needs one that the others see too, by -%s URL or LOCKBENCH_%s_URL", d.Kind, strings.ToUpper(d.Kind))
-	} else if have != need {
-		return v, d, misuse("%s takes %d servers, %d are named", v.Name(), need, have)
+	} else if need == 1 && have > 1 { // how many others take, they say themselves
+		return v, d, misuse("%s takes 1 server, %d are named", v.Name(), have)
 	}
 	if why := v.Unsuited(d.Nodes[0].Topology()); why != "" {
 		return v, d, misuse("%s cannot run there: %s", v.Name(), why)

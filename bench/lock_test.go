@@ -361,7 +361,8 @@ func TestLockBadInput(t *testing.T) {
 		{"near algo", "-algo redis-tokens -redis " + url + " -key k -- true", exitMisuse, "did you mean redis-token?"},
 		{"client", "-client nosuch -redis " + url + " -key k -- true", exitMisuse, "there are goredis and redigo"},
 		{"in memory", "-algo local-mutex -redis " + url + " -key k -- true", exitMisuse, "excludes nobody else"},
-		{"two servers", "-redis " + url + "," + url + " -key k -- true", exitMisuse, "takes 1 servers, 2 are named"},
+		{"two servers", "-redis " + url + "," + url + " -key k -- true", exitMisuse, "takes 1 server, 2 are named"},
+		{"two for a majority", "-algo redis-redlock -redis " + url + "," + url + " -key k -- true", exitFailure, "an odd number of independent servers from 3, and 2 are given: it goes on without 1 of 3"},
 		{"wait", "-wait soon -redis " + url + " -key k -- true", exitMisuse, "want a time with its unit"},
 		{"closed port", "-redis " + url + " -key k -- true", exitFailure, "refused"},
 		{"MariaDB", "-redis redis://" + unfriendly(t) + " -key k -- true", exitFailure, "no Redis"},
@@ -370,6 +371,15 @@ func TestLockBadInput(t *testing.T) {
 			t.Parallel()
 			oneLine(t, lockbench(t, append([]string{"lock"}, strings.Fields(c.args)...)...), c.status, c.want)
 		})
+	}
+}
+
+// A lock on a majority runs on as many servers as are named.
+func TestLockOnSeveral(t *testing.T) {
+	three := strings.Join([]string{redisServer(t), redisServer(t), redisServer(t)}, ",")
+	o := lockbench(t, "lock", "-redis", three, "-algo", "redis-redlock", "-key", "k", "--", "echo", "in")
+	if o.status != 0 || o.stdout != "in\n" {
+		t.Errorf("%+v", o)
 	}
 }
 

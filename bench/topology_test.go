@@ -69,7 +69,7 @@ func TestTopologyByAddress(t *testing.T) {
 		if o := lockbench(t, "servers", "-redis", url); o.status != 0 || !strings.Contains(o.stdout, url) {
 			t.Errorf("%s: %+v", topology, o)
 		}
-		if o := lockbench(t, "lock", "-redis", url, "-algo", "redis-redlock", "-key", "k", "--", "true"); o.status != exitMisuse || !strings.Contains(o.stderr, "takes 5 servers") {
+		if o := lockbench(t, "lock", "-redis", url, "-algo", "redis-redlock", "-key", "k", "--", "true"); o.status != exitMisuse || !strings.Contains(o.stderr, "independent servers, and a "+string(topology)+" is one") {
 			t.Errorf("%s: %+v", topology, o)
 		}
 	}

@@ -15,7 +15,8 @@ import (
 	"github.com/lockbench/lockbench/impls/lock"
 )
 
-// five starts five servers for redis-redlock, and returns a connection to each.
+// five starts five servers for redis-redlock, and returns a connection to each. They
+// are processes, which can be killed.
 func five(t *testing.T) (*server.Server, []*redis.Client) {
 	t.Helper()
 	s := start(t, lock.Needs{Kind: "redis", Nodes: 5}, onBinary(t, "redis", lock.Single), true)
@@ -71,7 +72,9 @@ func becomes(t *testing.T, nodes []*redis.Client, key string, want int64) {
 // held fails the test unless key is refused to l as another owner's.
 func held(t *testing.T, l lock.Locker, key string) {
 	t.Helper()
-	if _, err := l.(lock.Tryer).TryAcquire(t.Context(), key); !errors.Is(err, lock.ErrHeld) {
+	if _, err := l.(lock.Tryer).TryAcquire(t.Context(), key); err == nil {
+		t.Fatalf("violation: a second owner got in beside the first")
+	} else if !errors.Is(err, lock.ErrHeld) {
 		t.Errorf("TryAcquire of a held key: %v, want ErrHeld", err)
 	}
 }
@@ -128,7 +131,7 @@ func TestRedlockTwoKilled(t *testing.T) {
 							return
 						}
 						if n := inside.Add(1); n != 1 {
-							t.Errorf("%d owners are inside", n)
+							t.Errorf("violation: %d owners are inside", n)
 						}
 						grants.Add(1)
 						inside.Add(-1)
@@ -195,6 +198,28 @@ func TestRedlockThreeKilled(t *testing.T) {
 				t.Error(err)
 			}
 			becomes(t, raw, "k", 0)
+		})
+	}
+}
+
+// redis-redlock and redsync exclude each other on the same five servers.
+func TestRedlockBesideRedsync(t *testing.T) {
+	s := start(t, lock.Needs{Kind: "redis", Nodes: 5}, fromEnv(t), true)
+	c := lock.Config{TTL: time.Minute, NodeTimeout: 10 * time.Second, Timeout: 30 * time.Second}
+	theirs := open(t, "peer-redsync-quorum", "goredis", s.Deployment, c)
+	for _, client := range []string{"goredis", "redigo"} {
+		t.Run(client, func(t *testing.T) {
+			ours := open(t, "redis-redlock", client, s.Deployment, c)
+			for _, pair := range [][2]lock.Locker{{ours, theirs}, {theirs, ours}} {
+				lease, err := pair[0].Acquire(t.Context(), "both")
+				if err != nil {
+					t.Fatal(err)
+				}
+				held(t, pair[1], "both")
+				if err := lease.Release(t.Context()); err != nil {
+					t.Error(err)
+				}
+			}
 		})
 	}
 }

@@ -137,9 +137,6 @@ func TestTakeoverFails(t *testing.T) {
 func TestReleaseFails(t *testing.T) {
 	eachServer(t, func(t *testing.T, s *server) {
 		for _, want := range s.promises() {
-			if want.algo == "redis-redlock" {
-				continue // it asks again itself: see TestRedlockRelease
-			}
 			nth := int64(1)
 			if want.algo == "redis-get-del" {
 				nth = 2 // GET answers, DEL fails

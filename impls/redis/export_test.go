@@ -40,51 +40,6 @@ func Cohorts(l lock.Locker) int {
 	return len(c.keys)
 }
 
-// Ballots is how many attempts and leases l, a Locker of redis-redlock, knows of.
-func Ballots(l lock.Locker) int {
-	t := l.(*redlock).turns
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return len(t.ballots)
-}
-
-// Handed is of how many keys l, a Locker of redis-redlock, counts how often its
-// owners have handed them on.
-func Handed(l lock.Locker) int {
-	lines := &l.(*redlock).lines
-	lines.mu.Lock()
-	defer lines.mu.Unlock()
-	return len(lines.passes)
-}
-
-// Reserve makes the nodes at, which lease of redis-redlock has, ones that have not
-// answered yet, and reserves them for the owner that waits next. What it returns is
-// closed once who waits until no answer is open, as Extend does, goes on; it is nil if
-// nobody waits, or lease has no such node yet.
-func Reserve(ctx context.Context, lease lock.Lease, at ...int) (answered <-chan struct{}) {
-	b := lease.(*redlockLease).ballot
-	if !b.lines.more(b.key) {
-		return nil
-	}
-	met := make(chan struct{})
-	var rest []stake
-	b.mu.Lock()
-	for _, i := range at {
-		if b.votes[i] != yes {
-			b.mu.Unlock()
-			return nil
-		}
-	}
-	for _, i := range at {
-		b.votes[i] = pending
-		rest = append(rest, stake{b, i})
-	}
-	b.watchers = append(b.watchers, &watcher{func() bool { return b.count(pending) == 0 }, func() { close(met) }})
-	b.mu.Unlock()
-	b.reserve(ctx, rest)
-	return met
-}
-
 // Due tells in how long a check is due of each that waits in l, a Locker of
 // redis-handoff, in the order of the calls.
 func Due(l lock.Locker) (in []time.Duration) {

@@ -122,6 +122,16 @@ type share struct {
 	keys []string
 }
 
+// hash is FNV-1a (G. Fowler, L. C. Noll, K.-P. Vo), by which all clients agree on the
+// node of a key.
+func hash(key string) uint32 {
+	h := uint32(2166136261)
+	for i := range len(key) {
+		h = (h ^ uint32(key[i])) * 16777619
+	}
+	return h
+}
+
 // shares sorts keys by their nodes.
 func (m *multiLocker) shares(keys []string) []share {
 	keys = slices.Clone(keys)

@@ -14,6 +14,70 @@ import (
 	"github.com/lockbench/lockbench/impls/redis"
 )
 
+// cluster is five servers and a client library, with a say in what each hears.
+type cluster struct {
+	adapter
+	d     lock.Deployment
+	raw   []redis.Conn
+	mu    sync.Mutex
+	wires map[lock.Endpoint]*wire
+}
+
+// eachCluster runs test on five real servers with every client library.
+func eachCluster(t *testing.T, test func(t *testing.T, c *cluster)) {
+	t.Helper()
+	for _, a := range adapters() {
+		t.Run(a.name, func(t *testing.T) {
+			c := &cluster{adapter: a, d: lock.Deployment{Kind: "redis"}, wires: map[lock.Endpoint]*wire{}}
+			for range 5 {
+				at := startRedis(t)
+				s := newServer(t, a, at, true)
+				c.d.Nodes = append(c.d.Nodes, at)
+				c.raw = append(c.raw, s.raw)
+				c.wires[at] = &wire{}
+			}
+			test(t, c)
+		})
+	}
+}
+
+// tamper lets before see every command to node i.
+func (c *cluster) tamper(i int, before func(args []any) error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.wires[c.d.Nodes[i]].before = before
+}
+
+// tampered is the Dial that leads through the wires.
+func (c *cluster) tampered(ctx context.Context, ep lock.Endpoint, config lock.Config) (redis.Conn, error) {
+	conn, err := c.dial(ctx, ep, config)
+	if err != nil {
+		return nil, err
+	}
+	return &wire{Conn: conn, before: func(args []any) error {
+		c.mu.Lock()
+		before := c.wires[ep].before
+		c.mu.Unlock()
+		if before == nil {
+			return nil
+		}
+		return before(args)
+	}}, nil
+}
+
+// held is how many nodes have key.
+func (c *cluster) held(t *testing.T, key string) (n int) {
+	t.Helper()
+	for _, conn := range c.raw {
+		reply, err := conn.Do(context.Background(), "EXISTS", key)
+		if err != nil {
+			t.Fatal(err)
+		}
+		n += int(reply.(int64))
+	}
+	return n
+}
+
 // openMulti opens redis-multi on all nodes of c; hook may be nil.
 func (c *cluster) openMulti(t *testing.T, through bool, hook func(context.Context, string) error) lock.MultiLocker {
 	t.Helper()

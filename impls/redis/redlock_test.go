@@ -4,82 +4,65 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"io"
+	"fmt"
 	"net"
-	"os"
-	"slices"
-	"sync"
-	"sync/atomic"
+	"regexp"
+	"strings"
 	"testing"
 	"time"
 
+	"github.com/alicebob/miniredis/v2"
+
+	"github.com/lockbench/lockbench/harness/fault"
 	"github.com/lockbench/lockbench/impls/lock"
 	"github.com/lockbench/lockbench/impls/redis"
 )
 
-// cluster is five servers and a client library, with a say in what each hears.
-type cluster struct {
+// quorum is five servers behind proxies, and a client library.
+type quorum struct {
 	adapter
-	d     lock.Deployment
-	raw   []redis.Conn
-	mu    sync.Mutex
-	wires map[lock.Endpoint]*wire
+	key     string          // of this test alone
+	d       lock.Deployment // through the proxies
+	proxies fault.Proxies
+	raw     []redis.Conn // past them
 }
 
-// eachCluster runs test on five real servers with every client library.
-func eachCluster(t *testing.T, test func(t *testing.T, c *cluster)) {
+// eachQuorum runs test on five servers with every client library. They are real ones
+// where there is a program, since nothing here rests on their clocks.
+func eachQuorum(t *testing.T, test func(t *testing.T, q *quorum)) {
 	t.Helper()
+	d := lock.Deployment{Kind: "redis"}
+	for range 5 {
+		at := startRedisIf(t)
+		host := "127.0.0.1:" + at.port
+		if at.port == "" {
+			host = miniredis.RunT(t).Addr()
+		}
+		d.Nodes = append(d.Nodes, lock.Endpoint("redis://"+host))
+	}
 	for _, a := range adapters() {
 		t.Run(a.name, func(t *testing.T) {
-			c := &cluster{adapter: a, d: lock.Deployment{Kind: "redis"}, wires: map[lock.Endpoint]*wire{}}
-			for range 5 {
-				at := startRedis(t)
-				s := newServer(t, a, at, true)
-				c.d.Nodes = append(c.d.Nodes, at)
-				c.raw = append(c.raw, s.raw)
-				c.wires[at] = &wire{}
+			q := &quorum{adapter: a, key: a.name}
+			for _, at := range d.Nodes {
+				q.raw = append(q.raw, newServer(t, a, at, true).raw)
 			}
-			test(t, c)
+			var err error
+			if q.proxies, q.d, err = fault.Before(d); err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() { _ = q.proxies.Close() })
+			test(t, q)
 		})
 	}
 }
 
-// tamper lets before see every command to node i.
-func (c *cluster) tamper(i int, before func(args []any) error) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.wires[c.d.Nodes[i]].before = before
-}
-
-// tampered is the Dial that leads through the wires.
-func (c *cluster) tampered(ctx context.Context, ep lock.Endpoint, config lock.Config) (redis.Conn, error) {
-	conn, err := c.dial(ctx, ep, config)
-	if err != nil {
-		return nil, err
-	}
-	return &wire{Conn: conn, before: func(args []any) error {
-		c.mu.Lock()
-		before := c.wires[ep].before
-		c.mu.Unlock()
-		if before == nil {
-			return nil
-		}
-		return before(args)
-	}}, nil
-}
-
-// open opens a Locker; through says that the wires are in its way. Where config
-// leaves it open, a node has time enough on a busy machine: one that is slow only
-// would else be left out, and could be told from no other.
-func (c *cluster) open(t *testing.T, through bool, config lock.Config) lock.Locker {
+// open opens a client behind the proxies. Where c leaves it open, nothing runs out.
+func (q *quorum) open(t *testing.T, c lock.Config) lock.Locker {
 	t.Helper()
-	config.NodeTimeout = cmp.Or(config.NodeTimeout, config.Timeout, 2*time.Second)
-	dial := c.dial
-	if through {
-		dial = c.tampered
-	}
-	v := find(t, redis.Variants(c.name, dial), "redis-redlock")
-	l, err := v.Open(t.Context(), c.d, config)
+	c.TTL = cmp.Or(c.TTL, time.Hour)
+	c.Timeout = cmp.Or(c.Timeout, 30*time.Second)
+	c.NodeTimeout = cmp.Or(c.NodeTimeout, c.Timeout)
+	l, err := find(t, redis.Variants(q.name, q.dial), "redis-redlock").Open(t.Context(), q.d, c)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -87,338 +70,354 @@ func (c *cluster) open(t *testing.T, through bool, config lock.Config) lock.Lock
 	return l
 }
 
-// held is how many nodes have key.
-func (c *cluster) held(t *testing.T, key string) (n int) {
+// do sends a command to each node of at, past the proxies.
+func (q *quorum) do(t *testing.T, at []int, args ...any) (replies []any) {
 	t.Helper()
-	for _, conn := range c.raw {
-		reply, err := conn.Do(context.Background(), "EXISTS", key)
+	for _, i := range at {
+		reply, err := q.raw[i].Do(context.Background(), args...)
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("node %d: %v: %v", i+1, args, err)
 		}
+		replies = append(replies, reply)
+	}
+	return replies
+}
+
+var everywhere = []int{0, 1, 2, 3, 4}
+
+// held is how many nodes have the key.
+func (q *quorum) held(t *testing.T) (n int) {
+	t.Helper()
+	for _, reply := range q.do(t, everywhere, "EXISTS", q.key) {
 		n += int(reply.(int64))
 	}
 	return n
 }
 
-// becomes waits until key is on want nodes.
-func (c *cluster) becomes(t *testing.T, key string, want int) {
+// becomes waits until the key is on want nodes.
+func (q *quorum) becomes(t *testing.T, want int) {
 	t.Helper()
-	for end := time.Now().Add(30 * time.Second); c.held(t, key) != want; time.Sleep(2 * time.Millisecond) {
+	q.until(t, fmt.Sprintf("the key is on %d nodes", want), func() bool { return q.held(t) == want })
+}
+
+func (q *quorum) until(t *testing.T, what string, f func() bool) {
+	t.Helper()
+	for end := time.Now().Add(30 * time.Second); !f(); time.Sleep(2 * time.Millisecond) {
 		if time.Now().After(end) {
-			t.Fatalf("%d nodes have %q, want %d", c.held(t, key), key, want)
+			t.Fatalf("never came: %s; the key is on %d nodes", what, q.held(t))
 		}
 	}
 }
 
-func isSet(args []any) bool { return args[0] == "SET" }
+// free releases lease, which is held, and waits until no node has the key.
+func (q *quorum) free(t *testing.T, lease lock.Lease) {
+	t.Helper()
+	if err := lease.Release(t.Context()); err != nil {
+		t.Errorf("Release: %v", err)
+	}
+	q.becomes(t, 0)
+}
 
-var errDead = errors.New("nobody is there")
+// refuse fails the test unless TryAcquire finds the key held.
+func (q *quorum) refuse(t *testing.T, l lock.Locker, when string) {
+	t.Helper()
+	if r := wait(t, "TryAcquire", try(t, l, q.key)); r.err == nil {
+		t.Fatalf("violation: a second owner got in %s", when)
+	} else if !errors.Is(r.err, lock.ErrHeld) || errors.Is(r.err, lock.ErrUncertain) {
+		t.Errorf("TryAcquire %s: %v, want ErrHeld", when, r.err)
+	}
+}
 
-// A minority that is dead costs nothing; a majority ends the service.
-func TestRedlockDeadNodes(t *testing.T) {
-	eachCluster(t, func(t *testing.T, c *cluster) {
-		dead := func([]any) error { return errors.Join(redis.ErrUnsent, errDead) }
-		l := c.open(t, true, lock.Config{Timeout: 300 * time.Millisecond})
-		c.tamper(0, dead)
-		c.tamper(3, dead)
-		for range 3 {
-			lease := mustTry(t, l, "k")
-			if n := c.held(t, "k"); n < 3 {
-				t.Errorf("granted with the key on %d nodes", n)
+// It takes any odd number of servers from 3, and goes on without as many as it says.
+func TestRedlockTolerates(t *testing.T) {
+	for _, a := range adapters() {
+		t.Run(a.name, func(t *testing.T) {
+			v := find(t, redis.Variants(a.name, a.dial), "redis-redlock")
+			for n := range 8 {
+				d := lock.Deployment{Kind: "redis"}
+				var servers []*miniredis.Miniredis
+				for range n {
+					m := miniredis.RunT(t)
+					servers = append(servers, m)
+					d.Nodes = append(d.Nodes, lock.Endpoint("redis://"+m.Addr()))
+				}
+				l, err := v.Open(t.Context(), d, lock.Config{TTL: time.Hour, NodeTimeout: 10 * time.Second, Timeout: 10 * time.Second})
+				if n < 3 || n%2 == 0 {
+					if err == nil || n > 0 && !strings.Contains(err.Error(), fmt.Sprintf("and %d are given: it goes on without 1 of 3, 2 of 5", n)) {
+						t.Errorf("%d nodes: %v, want an error that says what is tolerated", n, err)
+					}
+					continue
+				}
+				if err != nil {
+					t.Fatalf("%d nodes: %v", n, err)
+				}
+				for _, m := range servers[:n/2] {
+					m.Close()
+				}
+				lease := mustTry(t, l, "k")
+				for i, m := range servers[n/2:] {
+					if value, err := m.Get("k"); err != nil || !regexp.MustCompile(`^[A-Z2-7]{26}:[0-9]+$`).MatchString(value) {
+						t.Errorf("%d nodes, all that are left are needed: node %d has %q, %v", n, n/2+i+1, value, err)
+					}
+				}
+				if err := lease.Release(t.Context()); err != nil {
+					t.Errorf("%d nodes: Release: %v", n, err)
+				}
+				servers[n/2].Close()
+				if r := wait(t, "TryAcquire", try(t, l, "k")); r.err == nil || errors.Is(r.err, lock.ErrHeld) {
+					t.Errorf("%d nodes without a majority: %v, %v; want an error of the service", n, r.lease, r.err)
+				}
+				for i, m := range servers[n/2+1:] {
+					if m.Exists("k") {
+						t.Errorf("%d nodes without a majority: node %d has the key", n, n/2+i+2)
+					}
+				}
+				_ = l.Close()
 			}
-			if err := lease.Release(t.Context()); err != nil {
-				t.Errorf("Release: %v", err)
-			}
-		}
-		c.tamper(4, dead)
-		lease, err := l.Acquire(t.Context(), "k")
-		if lease != nil || err == nil || errors.Is(err, lock.ErrHeld) || errors.Is(err, lock.ErrUncertain) {
-			t.Errorf("3 of 5 nodes dead: %v, %v; want an error of the service, and certainty", lease, err)
-		}
-		c.becomes(t, "k", 0)
-		for _, i := range []int{0, 3, 4} {
-			c.tamper(i, nil)
-		}
-		// It comes back when they do, and is asked whether it did each half second at most.
-		for end := time.Now().Add(30 * time.Second); ; {
-			if lease, err = l.Acquire(t.Context(), "k"); err == nil || time.Now().After(end) {
-				break
-			}
-		}
-		if err != nil {
-			t.Fatalf("all nodes back: %v", err)
-		}
-		if err := lease.Release(t.Context()); err != nil {
-			t.Errorf("Release: %v", err)
-		}
-	})
+		})
+	}
 }
 
 // Two nodes that are unreachable from the start are no reason to fail.
 func TestRedlockOpen(t *testing.T) {
-	eachCluster(t, func(t *testing.T, c *cluster) {
-		all := slices.Clone(c.d.Nodes)
+	eachQuorum(t, func(t *testing.T, q *quorum) {
+		v := find(t, redis.Variants(q.name, q.dial), "redis-redlock")
 		for i, want := range []bool{true, true, false} {
 			ln, err := net.Listen("tcp", "127.0.0.1:0")
 			if err != nil {
 				t.Fatal(err)
 			}
-			c.d.Nodes[i] = lock.Endpoint("redis://" + ln.Addr().String())
+			q.d.Nodes[i] = lock.Endpoint("redis://" + ln.Addr().String())
 			_ = ln.Close()
-			v := find(t, redis.Variants(c.name, c.dial), "redis-redlock")
-			l, err := v.Open(t.Context(), c.d, lock.Config{})
+			l, err := v.Open(t.Context(), q.d, lock.Config{TTL: time.Hour, NodeTimeout: 30 * time.Second, Timeout: 30 * time.Second})
 			if (err == nil) != want {
 				t.Errorf("%d of 5 nodes away: Open returned %v", i+1, err)
 			}
 			if err == nil {
-				if err := mustTry(t, l, "k").Release(t.Context()); err != nil {
-					t.Error(err)
-				}
+				q.free(t, mustTry(t, l, q.key))
 				_ = l.Close()
 			}
 		}
-		c.d.Nodes = all
 	})
 }
 
-// To connect may take longer than a command is given, and keeps no node out of the
-// first attempt.
-func TestRedlockSlowToConnect(t *testing.T) {
-	eachCluster(t, func(t *testing.T, c *cluster) {
-		const brief = 10 * time.Second // of the connections to the nodes, and of no other
-		slow := func(ctx context.Context, ep lock.Endpoint, config lock.Config) (redis.Conn, error) {
-			conn, err := c.dial(ctx, ep, config)
-			if err != nil || config.Timeout != brief {
-				return conn, err
-			}
-			var began atomic.Bool
-			return &wire{Conn: conn, before: func([]any) error {
-				if began.CompareAndSwap(false, true) {
-					return os.ErrDeadlineExceeded
-				}
-				return nil
-			}}, nil
-		}
-		v := find(t, redis.Variants(c.name, slow), "redis-redlock")
-		l, err := v.Open(t.Context(), c.d, lock.Config{NodeTimeout: brief, Timeout: 20 * time.Second})
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() { _ = l.Close() })
-		lease := mustTry(t, l, "k")
-		c.becomes(t, "k", 5)
-		if err := lease.Release(t.Context()); err != nil {
-			t.Error(err)
-		}
-	})
-}
-
-// A grant does not wait for a node that is slow, and what that node grants in
-// the end is given back if the lease has been released meanwhile.
-func TestRedlockStraggler(t *testing.T) {
-	eachCluster(t, func(t *testing.T, c *cluster) {
-		l := c.open(t, true, lock.Config{NodeTimeout: 20 * time.Second})
-		resume := make(chan struct{})
-		var reached sync.WaitGroup
-		reached.Add(2)
+// A grant and a release wait for no node that is stalled, and what that node grants in
+// the end is given back.
+func TestRedlockStalled(t *testing.T) {
+	eachQuorum(t, func(t *testing.T, q *quorum) {
+		l := q.open(t, lock.Config{})
 		for _, i := range []int{1, 2} {
-			var once sync.Once
-			c.tamper(i, func(args []any) error {
-				if isSet(args) {
-					once.Do(reached.Done)
-					<-resume
-				}
-				return nil
-			})
+			q.proxies[i].SetBoth(fault.Hold)
 		}
-		lease := mustTry(t, l, "k") // although two nodes have not answered
-		reached.Wait()
-		if n := c.held(t, "k"); n != 3 {
-			t.Errorf("the key is on %d nodes, want 3", n)
+		lease := mustTry(t, l, q.key)
+		q.until(t, "a command on its way to each stalled node", func() bool {
+			return q.proxies[1].Traffic().Kept[fault.Up] > 0 && q.proxies[2].Traffic().Kept[fault.Up] > 0
+		})
+		if n := q.held(t); n != 3 {
+			t.Errorf("the key is on %d nodes, want the 3 that are not stalled", n)
 		}
-		if err := lease.Release(t.Context()); err != nil {
-			t.Errorf("Release: %v", err)
-		}
-		for _, i := range []int{1, 2} {
-			c.tamper(i, nil)
-		}
-		close(resume)
-		c.becomes(t, "k", 0)
-		if err := l.Close(); err != nil { // waits for the stragglers
+		q.free(t, lease)
+		q.proxies.SetBoth(fault.Pass)
+		if err := l.Close(); err != nil { // waits for what was on its way
 			t.Errorf("Close: %v", err)
 		}
-		if n := c.held(t, "k"); n != 0 {
+		if n := q.held(t); n != 0 {
 			t.Errorf("a late grant stayed behind on %d nodes", n)
 		}
 	})
 }
 
-// A minority is given back at once.
-func TestRedlockMinority(t *testing.T) {
-	eachCluster(t, func(t *testing.T, c *cluster) {
-		for i := range 3 {
-			if _, err := c.raw[i].Do(t.Context(), "SET", "k", "somebody"); err != nil {
-				t.Fatal(err)
-			}
-		}
-		l := c.open(t, false, lock.Config{})
-		if r := wait(t, "TryAcquire", try(t, l, "k")); !errors.Is(r.err, lock.ErrHeld) {
-			t.Errorf("a majority is somebody's: %v, %v", r.lease, r.err)
-		}
-		if n := c.held(t, "k"); n != 3 {
-			t.Errorf("%d nodes have the key, want the 3 of somebody", n)
-		}
-		// And a minority of somebody's keeps nobody out, wherever it is.
+// With three nodes stalled the service has failed, which is not known to have left
+// nothing behind. The others are clean.
+func TestRedlockMajorityStalled(t *testing.T) {
+	eachQuorum(t, func(t *testing.T, q *quorum) {
+		l := q.open(t, lock.Config{NodeTimeout: 100 * time.Millisecond, Timeout: 300 * time.Millisecond})
+		q.becomes(t, 0)
 		for _, i := range []int{0, 1, 2} {
-			if _, err := c.raw[i].Do(t.Context(), "DEL", "k"); err != nil {
-				t.Fatal(err)
+			q.proxies[i].SetBoth(fault.Hold)
+		}
+		for name, acquire := range map[string]func(context.Context, string) (lock.Lease, error){
+			"Acquire": l.Acquire, "TryAcquire": l.(lock.Tryer).TryAcquire,
+		} {
+			lease, err := acquire(t.Context(), q.key)
+			if lease != nil || !errors.Is(err, lock.ErrUncertain) || errors.Is(err, lock.ErrHeld) {
+				t.Errorf("%s with 3 of 5 nodes stalled: %v, %v; want an error that is uncertain", name, lease, err)
 			}
-			other := (i + 1) % 3
-			if _, err := c.raw[other].Do(t.Context(), "SET", "k", "somebody"); err != nil {
-				t.Fatal(err)
-			}
-			lease, err := l.Acquire(t.Context(), "k")
-			if err != nil {
-				t.Fatal(err)
-			}
-			if err := lease.Release(t.Context()); err != nil {
-				t.Error(err)
-			}
-			if i < 2 {
-				for j := range 3 {
-					_, _ = c.raw[j].Do(t.Context(), "DEL", "k")
-				}
+			if n := q.held(t); n != 0 {
+				t.Errorf("%s left the key on %d of the nodes that answer", name, n)
 			}
 		}
 	})
 }
 
-// Extend needs a majority that still has the key, and so does Release to say
-// that it gave back what it held.
-func TestRedlockLoss(t *testing.T) {
-	eachCluster(t, func(t *testing.T, c *cluster) {
-		l := c.open(t, false, lock.Config{})
-		for gone, want := range map[int]error{2: nil, 3: lock.ErrLost} {
-			lease := mustTry(t, l, "k")
-			c.becomes(t, "k", 5) // the last two may come later than the grant
-			for i := range gone {
-				if _, err := c.raw[i].Do(t.Context(), "DEL", "k"); err != nil {
-					t.Fatal(err)
-				}
+// A majority that another owner has is refused, and what was taken elsewhere is given
+// back at once; a minority keeps nobody out, wherever it is.
+func TestRedlockMinority(t *testing.T) {
+	eachQuorum(t, func(t *testing.T, q *quorum) {
+		l := q.open(t, lock.Config{})
+		for i := range 5 {
+			three, two := []int{i, (i + 2) % 5, (i + 3) % 5}, []int{i, (i + 3) % 5}
+			q.do(t, three, "SET", q.key, "somebody")
+			q.refuse(t, l, "while another owner has 3 of 5 nodes")
+			if n := q.held(t); n != 3 {
+				t.Errorf("%d nodes have the key, want the 3 of somebody", n)
 			}
-			before := time.Now()
-			if err := lease.(lock.Extender).Extend(t.Context(), time.Minute); !errors.Is(err, want) {
+			q.do(t, three, "DEL", q.key)
+			q.do(t, two, "SET", q.key, "somebody")
+			if err := mustTry(t, l, q.key).Release(t.Context()); err != nil {
+				t.Errorf("Release of 3 of 5: %v", err)
+			}
+			q.becomes(t, 2) // it frees nobody else's
+			q.do(t, two, "DEL", q.key)
+		}
+	})
+}
+
+// A lease is valid for its TTL from before the first SET, less the drift of the clocks.
+// A majority that is known later than that is none, and is given back.
+func TestRedlockValidity(t *testing.T) {
+	eachQuorum(t, func(t *testing.T, q *quorum) {
+		var sent time.Time // no earlier than the attempt began
+		const ttl = 100 * time.Second
+		l := q.open(t, lock.Config{TTL: ttl, Hook: func(_ context.Context, step string) error {
+			if step == "before-set-1" {
+				sent = time.Now()
+			}
+			return nil
+		}})
+		before := time.Now()
+		lease := mustTry(t, l, q.key)
+		const want = ttl - time.Second - 2*time.Millisecond
+		if d := lease.(lock.Deadliner).Deadline(); d.Before(before.Add(want)) || d.After(sent.Add(want)) {
+			t.Errorf("the deadline is %v after the call and %v after the first SET, want %v between", d.Sub(before), d.Sub(sent), want)
+		}
+		q.free(t, lease)
+
+		const brief = 100 * time.Millisecond
+		late := q.open(t, lock.Config{TTL: brief, Hook: func(_ context.Context, step string) error {
+			if step == "after-set" {
+				time.Sleep(brief) // the lease, which began before, has ended
+			}
+			return nil
+		}})
+		if r := wait(t, "TryAcquire", try(t, late, q.key)); r.err == nil {
+			t.Errorf("violation to be: a majority that was known after its lease had ended is a grant until %v", r.lease.(lock.Deadliner).Deadline())
+		} else if errors.Is(r.err, lock.ErrHeld) || errors.Is(r.err, lock.ErrUncertain) {
+			t.Errorf("a majority that was known too late: %v; nobody else has the key, and it was given back", r.err)
+		}
+		if n := q.held(t); n != 0 {
+			t.Errorf("it left the key on %d nodes", n)
+		}
+	})
+}
+
+// Extend needs a majority that still has the key, and so does Release to say that it
+// gave back what was held.
+func TestRedlockExtend(t *testing.T) {
+	eachQuorum(t, func(t *testing.T, q *quorum) {
+		l := q.open(t, lock.Config{})
+		for gone, want := range []error{nil, nil, nil, lock.ErrLost, lock.ErrLost, lock.ErrLost} {
+			lease := mustTry(t, l, q.key)
+			q.becomes(t, 5) // some may come later than the grant
+			q.do(t, everywhere[:gone], "DEL", q.key)
+			old, before := lease.(lock.Deadliner).Deadline(), time.Now()
+			err := lease.(lock.Extender).Extend(t.Context(), 100*time.Hour)
+			if !errors.Is(err, want) {
 				t.Errorf("Extend with %d of 5 keys gone: %v, want %v", gone, err, want)
 			}
-			end := lease.(lock.Deadliner).Deadline().Sub(before)
-			if extended := end > 50*time.Second; extended != (want == nil) || end > time.Minute-600*time.Millisecond {
-				t.Errorf("Extend with %d of 5 keys gone: the deadline is %v away", gone, end)
+			const valid = 99*time.Hour - 2*time.Millisecond
+			if d := lease.(lock.Deadliner).Deadline(); want != nil && !d.Equal(old) ||
+				want == nil && (d.Before(before.Add(valid)) || d.After(time.Now().Add(valid))) {
+				t.Errorf("Extend with %d of 5 keys gone: the deadline is %v away", gone, d.Sub(before))
 			}
 			if err := lease.Release(t.Context()); !errors.Is(err, want) {
 				t.Errorf("Release with %d of 5 keys gone: %v, want %v", gone, err, want)
 			}
-			c.becomes(t, "k", 0)
+			q.becomes(t, 0)
+		}
+		// Without the answers of a majority nothing is known, and the earlier end counts.
+		lease := mustTry(t, l, q.key)
+		q.becomes(t, 5)
+		for i := range 3 {
+			q.proxies[i].ResetNext(fault.Down)
+		}
+		before := time.Now()
+		err := lease.(lock.Extender).Extend(t.Context(), time.Minute)
+		if !errors.Is(err, lock.ErrUncertain) || errors.Is(err, lock.ErrLost) {
+			t.Errorf("Extend without the answers of a majority: %v, want ErrUncertain", err)
+		}
+		if d := lease.(lock.Deadliner).Deadline(); d.Before(before) || d.After(time.Now().Add(time.Minute)) {
+			t.Errorf("the deadline is %v away, and some nodes may have set theirs to a minute", time.Until(d))
+		}
+		q.free(t, lease)
+	})
+}
+
+// A release whose answers are lost says that it is uncertain, and may be called again:
+// then it finds out.
+func TestRedlockReleaseLost(t *testing.T) {
+	eachQuorum(t, func(t *testing.T, q *quorum) {
+		l := q.open(t, lock.Config{})
+		q.free(t, mustTry(t, l, q.key)) // every node knows the script by now
+		for name, c := range map[string]struct {
+			lost  fault.Direction
+			left  int
+			again error
+		}{
+			"the answers of a majority":  {fault.Down, 0, lock.ErrLost}, // its keys may have ended before
+			"the commands to a majority": {fault.Up, 3, nil},
+		} {
+			lease := mustTry(t, l, q.key)
+			q.becomes(t, 5)
+			for i := range 3 {
+				q.proxies[i].ResetNext(c.lost)
+			}
+			if err := lease.Release(t.Context()); !errors.Is(err, lock.ErrUncertain) || errors.Is(err, lock.ErrLost) {
+				t.Errorf("%s are lost: Release returned %v, want ErrUncertain", name, err)
+			}
+			q.becomes(t, c.left)
+			for _, want := range []error{c.again, lock.ErrLost} {
+				if err := lease.Release(t.Context()); !errors.Is(err, want) {
+					t.Errorf("%s were lost: Release returned %v, want %v", name, err, want)
+				}
+			}
+			q.becomes(t, 0)
 		}
 	})
 }
 
-// A grant that took longer than its validity is none.
-func TestRedlockValidity(t *testing.T) {
-	eachCluster(t, func(t *testing.T, c *cluster) {
-		l := c.open(t, true, lock.Config{TTL: 200 * time.Millisecond, NodeTimeout: 20 * time.Second, Timeout: time.Second})
-		for i := range c.d.Nodes {
-			var once sync.Once
-			c.tamper(i, func(args []any) error {
-				if isSet(args) {
-					once.Do(func() { time.Sleep(250 * time.Millisecond) })
-				}
-				return nil
-			})
-		}
-		lease, err := l.Acquire(t.Context(), "k")
-		if err != nil {
+// A client that is closed asks nobody.
+func TestRedlockClosed(t *testing.T) {
+	eachQuorum(t, func(t *testing.T, q *quorum) {
+		l := q.open(t, lock.Config{})
+		lease := mustTry(t, l, q.key)
+		if err := l.Close(); err != nil {
 			t.Fatal(err)
 		}
-		if left := time.Until(lease.(lock.Deadliner).Deadline()); left > 196*time.Millisecond {
-			t.Errorf("a lease of 200 ms is valid for %v, want the drift off", left)
+		if _, err := l.Acquire(t.Context(), "another"); !errors.Is(err, redis.ErrUnsent) || errors.Is(err, lock.ErrUncertain) {
+			t.Errorf("Acquire after Close: %v, want ErrUnsent", err)
 		}
+		if err := lease.Release(t.Context()); !errors.Is(err, redis.ErrUnsent) || errors.Is(err, lock.ErrUncertain) {
+			t.Errorf("Release after Close: %v, want ErrUnsent", err)
+		}
+		if n := q.held(t); n != 5 {
+			t.Errorf("the key is on %d nodes after Close, want all", n)
+		}
+		q.do(t, everywhere, "DEL", q.key)
 	})
 }
 
 // The flaw of a restart: of a bare majority one node forgets, and two are in.
 func TestRedlockRestart(t *testing.T) {
-	eachCluster(t, func(t *testing.T, c *cluster) {
-		dead := func([]any) error { return errors.Join(redis.ErrUnsent, errDead) }
-		c.tamper(3, dead)
-		c.tamper(4, dead)
-		first := mustTry(t, c.open(t, true, lock.Config{}), "k")
-		if n := c.held(t, "k"); n != 3 {
-			t.Fatalf("the key is on %d nodes, want 3", n)
-		}
-		other := c.open(t, false, lock.Config{})
-		if r := wait(t, "TryAcquire", try(t, other, "k")); !errors.Is(r.err, lock.ErrHeld) {
-			t.Fatalf("before the restart: %v, want ErrHeld", r.err)
-		}
-		if _, err := c.raw[0].Do(t.Context(), "DEL", "k"); err != nil { // what a restart without data does
-			t.Fatal(err)
-		}
-		second := mustTry(t, other, "k") // the flaw: both are inside
-		if time.Now().After(first.(lock.Deadliner).Deadline()) {
-			t.Error("the first lease had ended by itself")
-		}
-		if err := second.Release(t.Context()); err != nil {
-			t.Error(err)
-		}
-	})
-}
-
-// Release asks nodes that did not answer again, and says so if that was in vain.
-func TestRedlockRelease(t *testing.T) {
-	eachCluster(t, func(t *testing.T, c *cluster) {
-		l := c.open(t, true, lock.Config{Timeout: time.Second})
-		isDel := func(args []any) bool { return args[0] == "EVALSHA" || args[0] == "EVAL" }
-		lease := mustTry(t, l, "k")
-		for i := range c.d.Nodes {
-			var once sync.Once
-			c.tamper(i, func(args []any) (err error) {
-				if isDel(args) {
-					once.Do(func() { err = io.EOF })
-				}
-				return err
-			})
-		}
-		if err := lease.Release(t.Context()); err != nil {
-			t.Errorf("Release, after every first answer was lost: %v", err)
-		}
-		c.becomes(t, "k", 0)
-		if err := lease.Release(t.Context()); !errors.Is(err, lock.ErrLost) {
-			t.Errorf("second Release: %v, want ErrLost", err)
-		}
-
-		for i := range c.d.Nodes {
-			c.tamper(i, nil)
-		}
-		lease, err := l.Acquire(t.Context(), "k")
-		if err != nil {
-			t.Fatal(err)
-		}
-		for i := range 3 {
-			c.tamper(i, func(args []any) error {
-				if isDel(args) {
-					return io.EOF
-				}
-				return nil
-			})
-		}
-		if err := lease.Release(t.Context()); !errors.Is(err, lock.ErrUncertain) || errors.Is(err, lock.ErrLost) {
-			t.Errorf("Release without a majority: %v, want ErrUncertain", err)
-		}
-		for i := range 3 {
-			c.tamper(i, nil)
-		}
-		if err := lease.Release(t.Context()); err != nil {
-			t.Errorf("Release, when all answer again: %v", err)
-		}
-		c.becomes(t, "k", 0)
+	eachQuorum(t, func(t *testing.T, q *quorum) {
+		other := q.open(t, lock.Config{})
+		l := q.open(t, lock.Config{})
+		q.do(t, []int{3, 4}, "SET", q.key, "somebody")
+		mustTry(t, l, q.key)
+		q.do(t, []int{3, 4}, "DEL", q.key)
+		q.refuse(t, other, "before the restart")
+		q.do(t, []int{0}, "DEL", q.key) // what a restart without data does
+		mustTry(t, other, q.key)        // the flaw: both are inside
+		q.do(t, everywhere, "DEL", q.key)
 	})
 }

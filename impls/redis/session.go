@@ -12,6 +12,9 @@ import (
 	"github.com/lockbench/lockbench/impls/lock"
 )
 
+// errClosed is the error of a Locker that is closed. Nothing is sent.
+var errClosed = fmt.Errorf("%w: the Locker is closed", ErrUnsent)
+
 // session is what the algorithms share: one server and the way to talk to it.
 type session struct {
 	conn Conn
