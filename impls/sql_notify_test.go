@@ -4,7 +4,10 @@ import (
 	"context"
 	"database/sql"
 	"errors"
+	"math/rand/v2"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -186,6 +189,76 @@ func TestNotifyExcludesPollers(t *testing.T) {
 				}
 				returned(t, held)
 			}
+		}
+	})
+}
+
+// Under load no release is missed, whatever it falls together with: listeners that
+// lose their connection, waits that are cut off. Nobody gets in by asking again, so
+// that one release which wakes nobody stops the work on its key.
+func TestNotifyUnderLoad(t *testing.T) {
+	postgresql(t, func(t *testing.T, s *server.Server, db *sql.DB) {
+		for _, algo := range notifies() {
+			t.Run(algo, func(t *testing.T) {
+				const owners, enough, losses = 6, 300, 5
+				lockers := []lock.Locker{opened(t, algo, s, seldom()), opened(t, algo, s, seldom())}
+				keys := []string{algo + "-load-a", algo + "-load-b"}
+				inside := make([]atomic.Int32, len(keys))
+				var grants, cut atomic.Int64
+				ctx, cancel := context.WithTimeout(t.Context(), patience)
+				defer cancel()
+				turn := func(ctx context.Context, l lock.Locker, rng *rand.Rand) error {
+					k := rng.IntN(len(keys))
+					lease, err := l.Acquire(ctx, keys[k])
+					if err != nil {
+						return err
+					}
+					if n := inside[k].Add(1); n != 1 {
+						t.Errorf("violation: %d owners are inside", n)
+					}
+					time.Sleep(time.Duration(rng.IntN(300)) * time.Microsecond)
+					inside[k].Add(-1)
+					grants.Add(1)
+					return lease.Release(context.WithoutCancel(ctx))
+				}
+				var all sync.WaitGroup
+				for i, l := range lockers {
+					for j := range owners {
+						rng := rand.New(rand.NewPCG(uint64(i), uint64(j)))
+						all.Go(func() {
+							for grants.Load() < enough && !t.Failed() {
+								if err := turn(ctx, l, rng); err != nil {
+									t.Errorf("after %d grants: %v", grants.Load(), err)
+								}
+							}
+						})
+					}
+					// One who leaves and comes back would get the work going again, and is
+					// there for the first half.
+					rng := rand.New(rand.NewPCG(uint64(i), owners))
+					all.Go(func() {
+						for grants.Load() < enough/2 && !t.Failed() {
+							short, cancel := context.WithCancel(ctx)
+							timer := time.AfterFunc(time.Duration(rng.Int64N(int64(20*time.Millisecond))), cancel)
+							if err := turn(short, l, rng); errors.Is(err, context.Canceled) && ctx.Err() == nil {
+								cut.Add(1)
+							} else if err != nil {
+								t.Errorf("with waits cut off, after %d grants: %v", grants.Load(), err)
+							}
+							timer.Stop()
+							cancel()
+						}
+					})
+				}
+				for n := range int64(losses) {
+					soon(t, "the work goes on", func() bool { return grants.Load() > n*enough/losses || t.Failed() })
+					if _, err := db.ExecContext(t.Context(), `SELECT pg_terminate_backend(pid, 10000) FROM `+listeners); err != nil {
+						t.Error(err)
+					}
+				}
+				all.Wait()
+				t.Logf("%d grants, %d waits cut off", grants.Load(), cut.Load())
+			})
 		}
 	})
 }

@@ -232,3 +232,130 @@ func TestWokenPollsWhileDeaf(t *testing.T) {
 		}
 	})
 }
+
+// A release is missed in no order of it and of what a waiter does, although nobody
+// asks again by himself. What is told while nobody listens is lost.
+func TestWokenMissesNoRelease(t *testing.T) {
+	for _, c := range []struct {
+		name string
+		// hears says that the ear has heard before the waiter comes.
+		hears bool
+		// after is the attempt, counted from 1, that has found the key held just before
+		// it is freed. 0 frees it while the waiter sleeps.
+		after int
+		// cut loses the connection before that, and with it the message.
+		cut bool
+	}{
+		{"after the first attempt, before anybody listens", false, 1, false},
+		{"after the attempt that the beginning of LISTEN asks for", false, 2, false},
+		{"after the first attempt, before the waiter is known", true, 1, false},
+		{"after the attempt of a waiter that is known", true, 2, false},
+		{"in the sleep", true, 0, false},
+		{"in the sleep of the first to wait", false, 0, false},
+		{"in the sleep, unheard", true, 0, true},
+		{"after an attempt, unheard", true, 2, true},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			listen(t, func(t *testing.T, e *ear, w *wire, _ *lock.Counters) {
+				if c.hears {
+					other, _ := e.join("other")
+					synctest.Wait()
+					defer e.leave(other, true)
+				}
+				held, tries := true, 0
+				release := func() {
+					held = false
+					if c.cut {
+						w.cut <- struct{}{}
+						return
+					}
+					select {
+					case w.say <- newSeat("k").name:
+					default: // nobody listens
+					}
+				}
+				const never = 24 * time.Hour
+				conf := lock.Config{TTL: never, Retry: lock.Retry{Delay: never, Max: never, Fixed: true}}.Filled()
+				p := &polling{store: &store{c: conf, closed: make(chan struct{})}, take: func(context.Context, string, string) (lock.Lease, error) {
+					tries++
+					if !held {
+						return &row{}, nil
+					}
+					if tries == c.after {
+						synctest.Wait() // the ear is as far as it gets
+						release()
+						synctest.Wait()
+					}
+					return nil, nil
+				}}
+				began := time.Now()
+				done := make(chan error, 1)
+				go func() {
+					_, err := (&woken{p, e}).Acquire(t.Context(), "k")
+					done <- err
+				}()
+				if c.after == 0 {
+					synctest.Wait()
+					release()
+				}
+				if err := <-done; err != nil {
+					t.Fatal(err)
+				}
+				// A connection that was lost is made again after a pause.
+				if took := time.Since(began); took >= never || took > 0 && !c.cut {
+					t.Errorf("it got in after %v and %d attempts", took, tries)
+				}
+			})
+		})
+	}
+}
+
+// A wake-up that its waiter has no use for any more goes to the next: it comes while
+// an attempt of that waiter fails, and its wait ends before the next attempt.
+func TestWokenPassesOn(t *testing.T) {
+	for range 20 { // the end of a wait and a wake-up are seen in any order
+		listen(t, func(t *testing.T, e *ear, w *wire, _ *lock.Counters) {
+			const never = 24 * time.Hour
+			conf := lock.Config{TTL: never, Retry: lock.Retry{Delay: never, Max: never, Fixed: true}}.Filled()
+			ctx, leave := context.WithCancel(t.Context())
+			held, rung := true, false
+			p := &polling{store: &store{c: conf, closed: make(chan struct{})}, take: func(_ context.Context, _, owner string) (lock.Lease, error) {
+				if !held {
+					return &row{}, nil
+				}
+				if owner == ":1" && rung { // it has lost the key to another, who frees it now
+					leave()
+					held = false
+					w.say <- newSeat("k").name
+					synctest.Wait()
+				}
+				return nil, nil
+			}}
+			l := &woken{p, e}
+			acquire := func(ctx context.Context) <-chan error {
+				done := make(chan error, 1)
+				go func() {
+					_, err := l.Acquire(ctx, "k")
+					done <- err
+				}()
+				synctest.Wait() // it sleeps
+				return done
+			}
+			first, second := acquire(ctx), acquire(t.Context())
+			rung = true
+			w.say <- newSeat("k").name
+			if err := <-first; !errors.Is(err, context.Canceled) {
+				t.Fatalf("the first: %v", err)
+			}
+			synctest.Wait()
+			select {
+			case err := <-second:
+				if err != nil {
+					t.Fatalf("the second: %v", err)
+				}
+			default:
+				t.Fatal("the second waits on for a key that is free")
+			}
+		})
+	}
+}
