@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql"
 	"errors"
+	"fmt"
 	"math/rand/v2"
 	"strings"
 	"sync"
@@ -193,71 +194,66 @@ func TestNotifyExcludesPollers(t *testing.T) {
 	})
 }
 
-// Under load no release is missed, whatever it falls together with: listeners that
-// lose their connection, waits that are cut off. Nobody gets in by asking again, so
-// that one release which wakes nobody stops the work on its key.
-func TestNotifyUnderLoad(t *testing.T) {
+// A crowd that comes at once, to clients that do not listen yet, is served to the last:
+// no release falls between the attempts of all who wait. Nobody asks again by himself
+// or comes anew, so that one release which wakes nobody would end it. Some leave
+// meanwhile, and in every other round the clients stop hearing once.
+func TestNotifyCrowd(t *testing.T) {
 	postgresql(t, func(t *testing.T, s *server.Server, db *sql.DB) {
 		for _, algo := range notifies() {
 			t.Run(algo, func(t *testing.T) {
-				const owners, enough, losses = 6, 300, 5
-				lockers := []lock.Locker{opened(t, algo, s, seldom()), opened(t, algo, s, seldom())}
-				keys := []string{algo + "-load-a", algo + "-load-b"}
-				inside := make([]atomic.Int32, len(keys))
-				var grants, cut atomic.Int64
-				ctx, cancel := context.WithTimeout(t.Context(), patience)
-				defer cancel()
-				turn := func(ctx context.Context, l lock.Locker, rng *rand.Rand) error {
-					k := rng.IntN(len(keys))
-					lease, err := l.Acquire(ctx, keys[k])
-					if err != nil {
-						return err
-					}
-					if n := inside[k].Add(1); n != 1 {
-						t.Errorf("violation: %d owners are inside", n)
-					}
-					time.Sleep(time.Duration(rng.IntN(300)) * time.Microsecond)
-					inside[k].Add(-1)
-					grants.Add(1)
-					return lease.Release(context.WithoutCancel(ctx))
-				}
-				var all sync.WaitGroup
-				for i, l := range lockers {
-					for j := range owners {
-						rng := rand.New(rand.NewPCG(uint64(i), uint64(j)))
-						all.Go(func() {
-							for grants.Load() < enough && !t.Failed() {
-								if err := turn(ctx, l, rng); err != nil {
-									t.Errorf("after %d grants: %v", grants.Load(), err)
+				const rounds, clients, owners = 4, 2, 8
+				var cut atomic.Int64
+				for n := range rounds {
+					key := fmt.Sprintf("%s-crowd-%d", algo, n)
+					var inside atomic.Int32
+					var all sync.WaitGroup
+					var lockers []lock.Locker
+					for range clients {
+						l := opened(t, algo, s, seldom())
+						lockers = append(lockers, l)
+						for i := range owners {
+							ctx, leave := context.WithTimeout(t.Context(), patience)
+							defer leave()
+							if i%4 == 3 {
+								time.AfterFunc(time.Duration(rand.Int64N(int64(30*time.Millisecond))), leave)
+							}
+							all.Go(func() {
+								lease, err := l.Acquire(ctx, key)
+								if i%4 == 3 && errors.Is(err, context.Canceled) {
+									cut.Add(1)
+									return
 								}
-							}
-						})
-					}
-					// One who leaves and comes back would get the work going again, and is
-					// there for the first half.
-					rng := rand.New(rand.NewPCG(uint64(i), owners))
-					all.Go(func() {
-						for grants.Load() < enough/2 && !t.Failed() {
-							short, cancel := context.WithCancel(ctx)
-							timer := time.AfterFunc(time.Duration(rng.Int64N(int64(20*time.Millisecond))), cancel)
-							if err := turn(short, l, rng); errors.Is(err, context.Canceled) && ctx.Err() == nil {
-								cut.Add(1)
-							} else if err != nil {
-								t.Errorf("with waits cut off, after %d grants: %v", grants.Load(), err)
-							}
-							timer.Stop()
-							cancel()
+								if err != nil {
+									t.Errorf("round %d: %v", n, err)
+									return
+								}
+								if n := inside.Add(1); n != 1 {
+									t.Errorf("violation: %d owners are inside", n)
+								}
+								time.Sleep(time.Duration(rand.IntN(300)) * time.Microsecond)
+								inside.Add(-1)
+								if err := lease.Release(t.Context()); err != nil {
+									t.Errorf("round %d: %v", n, err)
+								}
+							})
 						}
-					})
-				}
-				for n := range int64(losses) {
-					soon(t, "the work goes on", func() bool { return grants.Load() > n*enough/losses || t.Failed() })
-					if _, err := db.ExecContext(t.Context(), `SELECT pg_terminate_backend(pid, 10000) FROM `+listeners); err != nil {
-						t.Error(err)
+					}
+					if n%2 == 1 {
+						if _, err := db.ExecContext(t.Context(), `SELECT pg_terminate_backend(pid, 10000) FROM `+listeners); err != nil {
+							t.Error(err)
+						}
+					}
+					if all.Wait(); t.Failed() {
+						return
+					}
+					for _, l := range lockers {
+						if err := l.Close(); err != nil {
+							t.Error(err)
+						}
 					}
 				}
-				all.Wait()
-				t.Logf("%d grants, %d waits cut off", grants.Load(), cut.Load())
+				t.Logf("%d of %d waits were cut off", cut.Load(), rounds*clients*owners/4)
 			})
 		}
 	})
