@@ -49,6 +49,17 @@ func opened(t *testing.T, algo string, s *server.Server, c lock.Config) lock.Loc
 	return nil
 }
 
+// refused fails the test unless l finds key held, as what has it.
+func refused(t *testing.T, l lock.Locker, key, what string) {
+	t.Helper()
+	switch _, err := l.(lock.Tryer).TryAcquire(t.Context(), key); {
+	case err == nil:
+		t.Fatalf("violation: %s, and ours was granted it", what)
+	case !errors.Is(err, lock.ErrHeld):
+		t.Fatalf("%s, and ours got %v", what, err)
+	}
+}
+
 // soon polls until f is true.
 func soon(t *testing.T, what string, f func() bool) {
 	t.Helper()
@@ -151,6 +162,15 @@ func TestAdvisoryForeign(t *testing.T) {
 			try, free = "SELECT pg_try_advisory_lock("+name+")::int", "SELECT pg_advisory_unlock("+name+")::int"
 			wait = "SELECT 1 FROM pg_advisory_lock(" + name + ")"
 		}
+		db, err := database(s.Kind, s.Deployment.Nodes[0])
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer func() { _ = db.Close() }()
+		waits := func(who string) {
+			t.Helper()
+			soon(t, who+" waits in the server", func() bool { return stalled(t, db, s.Kind) == 1 })
+		}
 		l := opened(t, "sql-advisory", s, lock.Config{})
 		sh := openShell(t, s)
 		lease, err := l.Acquire(t.Context(), key)
@@ -159,14 +179,15 @@ func TestAdvisoryForeign(t *testing.T) {
 		}
 		sh.send(t, try)
 		if got := sh.line(t); got != "0" {
-			t.Fatalf("the shell got %q while we hold the lock, want 0", got)
+			t.Fatalf("violation: the shell got %q while we hold the lock, want 0", got)
 		}
 		// It waits for us.
 		sh.send(t, wait)
+		waits("the shell")
 		select {
 		case got := <-sh.out:
-			t.Fatalf("the shell has not waited: %q", got)
-		case <-time.After(100 * time.Millisecond):
+			t.Fatalf("violation: the shell has not waited: %q", got)
+		default:
 		}
 		if err := lease.Release(t.Context()); err != nil {
 			t.Fatal(err)
@@ -175,9 +196,7 @@ func TestAdvisoryForeign(t *testing.T) {
 			t.Fatalf("the shell got %q after our release, want 1", got)
 		}
 		// We wait for it.
-		if _, err := l.(lock.Tryer).TryAcquire(t.Context(), key); !errors.Is(err, lock.ErrHeld) {
-			t.Fatalf("TryAcquire beside the shell: %v", err)
-		}
+		refused(t, l, key, "the shell holds the key")
 		got := make(chan error, 1)
 		go func() {
 			lease, err := l.Acquire(t.Context(), key)
@@ -186,10 +205,11 @@ func TestAdvisoryForeign(t *testing.T) {
 			}
 			got <- err
 		}()
+		waits("Acquire")
 		select {
 		case err := <-got:
-			t.Fatalf("Acquire has not waited for the shell: %v", err)
-		case <-time.After(100 * time.Millisecond):
+			t.Fatalf("violation: Acquire has not waited for the shell: %v", err)
+		default:
 		}
 		sh.send(t, free)
 		if got := sh.line(t); got != "1" {
@@ -199,6 +219,19 @@ func TestAdvisoryForeign(t *testing.T) {
 			t.Fatal(err)
 		}
 	})
+}
+
+// stalled counts the sessions that wait in the server for a lock of ours.
+func stalled(t *testing.T, db *sql.DB, kind string) (n int) {
+	t.Helper()
+	text := "SELECT COUNT(*) FROM information_schema.PROCESSLIST WHERE ID <> CONNECTION_ID() AND (INFO LIKE '%FOR UPDATE%' OR STATE = 'User lock')"
+	if kind == "postgresql" {
+		text = "SELECT COUNT(*) FROM pg_stat_activity WHERE pid <> pg_backend_pid() AND datname = current_database() AND wait_event_type = 'Lock'"
+	}
+	if err := db.QueryRowContext(t.Context(), text).Scan(&n); err != nil {
+		t.Fatal(err)
+	}
+	return n
 }
 
 // busySessions counts the sessions that wait for a lock or hold a transaction open.

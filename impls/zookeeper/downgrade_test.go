@@ -25,13 +25,17 @@ func TestDowngraded(t *testing.T) {
 	if err != nil || writer[len(writer)-len(number):] != number {
 		t.Fatal(writer, err)
 	}
-	next := start(t.Context(), open(t, s, "zk-rw", lock.Config{TTL: time.Hour}).Acquire, path[1:])
+	ofNext := new(lock.Counters)
+	behind := open(t, s, "zk-rw", lock.Config{TTL: time.Hour, Count: ofNext})
+	next := start(t.Context(), behind.Acquire, path[1:])
 	queued(t, look, path, 2)
 	of := new(lock.Counters)
 	l := open(t, s, "zk-rw", lock.Config{TTL: time.Hour, Count: of})
 	reads := start(t.Context(), l.(lock.Sharer).AcquireShared, path[1:])
 	queued(t, look, path, 3)
 
+	settled(t, "the watch of the reader", l, of, 4)
+	sent := settled(t, "the watch of the writer", behind, ofNext, 4)
 	reader, err := look.Create(path+"/_c_11111111-1111-4111-8111-111111111111-__READ__"+number, nil, zk.FlagEphemeral, all)
 	if err != nil {
 		t.Fatal(err)
@@ -39,14 +43,12 @@ func TestDowngraded(t *testing.T) {
 	if err := look.Delete(writer, -1); err != nil {
 		t.Fatal(err)
 	}
-	// In time to be let in, had it been: the reader behind it asks who is there.
-	settled(t, "the watch of the reader", l, of, 4)
-	time.Sleep(100 * time.Millisecond)
+	settled(t, "another list and watch of the writer", behind, ofNext, sent+2)
 	select {
 	case g := <-next:
-		t.Fatalf("a writer got in beside one that became a reader: %v, %v", g.lease, g.err)
+		t.Fatalf("violation: a writer got in beside one that became a reader: %v, %v", g.lease, g.err)
 	case g := <-reads:
-		t.Fatalf("a reader passed a writer that waits: %v, %v", g.lease, g.err)
+		t.Fatalf("violation: a reader passed a writer that waits: %v, %v", g.lease, g.err)
 	default:
 	}
 	if err := look.Delete(reader, -1); err != nil {
@@ -69,8 +71,11 @@ func TestDowngrade(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	next := start(t.Context(), open(t, s, "zk-rw", c).Acquire, key)
+	ofNext := new(lock.Counters)
+	behind := open(t, s, "zk-rw", lock.Config{TTL: time.Hour, Count: ofNext})
+	next := start(t.Context(), behind.Acquire, key)
 	queued(t, look, path, 2)
+	sent := settled(t, "the watch of the next writer", behind, ofNext, 4)
 	they.tell(t, "a", "lock", "write", path)
 	queued(t, look, path, 3)
 	read, err := l.(lock.SharedOwned).AcquireSharedAs(t.Context(), key, "a")
@@ -93,11 +98,11 @@ func TestDowngrade(t *testing.T) {
 		t.Errorf("the reader's token is %d, the writer's was %d", got, fence)
 	}
 	free(t, write)
-	time.Sleep(100 * time.Millisecond) // in time to be let in
+	settled(t, "another list and watch of the next writer", behind, ofNext, sent+2)
 	they.silent(t, "a")
 	select {
 	case g := <-next:
-		t.Fatalf("a writer got in beside one that became a reader: %v, %v", g.lease, g.err)
+		t.Fatalf("violation: a writer got in beside one that became a reader: %v, %v", g.lease, g.err)
 	default:
 	}
 	free(t, read)
@@ -138,7 +143,7 @@ func TestDowngradeOfNothing(t *testing.T) {
 	queued(t, look, path, 2)
 	select {
 	case g := <-reads:
-		t.Fatalf("it reads beside the next writer: %v, %v", g.lease, g.err)
+		t.Fatalf("violation: it reads beside the next writer: %v, %v", g.lease, g.err)
 	default:
 	}
 	free(t, next)

@@ -95,7 +95,7 @@ func (o *others) silent(t *testing.T, name string) {
 	t.Helper()
 	select {
 	case got := <-o.of(name):
-		t.Fatalf("%s: %s, and another holds the key", name, got)
+		t.Fatalf("violation: %s: %s, and another holds the key", name, got)
 	default:
 	}
 }
@@ -189,9 +189,8 @@ func TestForeign(t *testing.T) {
 			free(t, held)
 			they.ask(t, "yes", "a", "try", c.kind, path)
 			they.ask(t, "locked", "a", "lock", c.kind, path)
-			if _, err := try(t.Context(), key); !errors.Is(err, lock.ErrHeld) {
-				t.Fatalf("they hold the key, and we got %v", err)
-			}
+			_, err = try(t.Context(), key)
+			refused(t, "they hold the key", err)
 			they.ask(t, "unlocked", "a", "unlock")
 			if held, err = try(t.Context(), key); err != nil {
 				t.Fatalf("they have released the key, and we got %v", err)
@@ -215,7 +214,7 @@ func TestForeign(t *testing.T) {
 			they.silent(t, "b")
 			select {
 			case g := <-second:
-				t.Fatalf("they hold the key, and we got lease %v, error %v", g.lease, g.err)
+				t.Fatalf("violation: they hold the key, and we got lease %v, error %v", g.lease, g.err)
 			default:
 			}
 			they.ask(t, "unlocked", "a", "unlock")
@@ -272,7 +271,7 @@ func together(t *testing.T, s *server.Server, they *others, algo, kind string) {
 	}
 	b, err := os.ReadFile(file)
 	if want := strconv.Itoa(2 * len(names) * each); err != nil || string(b) != want {
-		t.Errorf("all together counted to %s, want %s (error %v)", b, want, err)
+		t.Errorf("violation: all together counted to %s, want %s (error %v)", b, want, err)
 	}
 }
 
@@ -302,9 +301,8 @@ func TestForeignReaders(t *testing.T) {
 	}
 	they.ask(t, "yes", "b", "try", "read", "/"+key)
 	they.ask(t, "no", "b", "try", "write", "/"+key)
-	if _, err := ours.(lock.Tryer).TryAcquire(t.Context(), key); !errors.Is(err, lock.ErrHeld) {
-		t.Errorf("a writer of ours beside readers: %v", err)
-	}
+	_, err = ours.(lock.Tryer).TryAcquire(t.Context(), key)
+	refused(t, "readers hold the key", err)
 	they.ask(t, "unlocked", "a", "unlock")
 	they.ask(t, "no", "b", "try", "write", "/"+key)
 	free(t, mine)
@@ -314,7 +312,7 @@ func TestForeignReaders(t *testing.T) {
 	queued(t, admin(t, s), "/"+key, 2)
 	select {
 	case g := <-waiting:
-		t.Fatalf("a reader of ours beside their writer: lease %v, error %v", g.lease, g.err)
+		t.Fatalf("violation: a reader of ours beside their writer: lease %v, error %v", g.lease, g.err)
 	default:
 	}
 	they.ask(t, "unlocked", "a", "unlock")

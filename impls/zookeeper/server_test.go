@@ -138,6 +138,17 @@ func granted(t *testing.T, c <-chan grant) lock.Lease {
 	}
 }
 
+// refused fails the test unless err says that the key is held, as what has it.
+func refused(t *testing.T, what string, err error) {
+	t.Helper()
+	switch {
+	case err == nil:
+		t.Fatalf("violation: %s, and ours was granted the key", what)
+	case !errors.Is(err, lock.ErrHeld):
+		t.Fatalf("%s, and ours got %v", what, err)
+	}
+}
+
 func free(t *testing.T, l lock.Lease) {
 	t.Helper()
 	if err := l.Release(t.Context()); err != nil {

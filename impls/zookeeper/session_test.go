@@ -146,7 +146,7 @@ func TestPhantom(t *testing.T) {
 			queued(t, look, path, n)
 			select {
 			case g := <-first:
-				t.Fatalf("granted beside the holder: lease %v, error %v", g.lease, g.err)
+				t.Fatalf("violation: granted beside the holder: lease %v, error %v", g.lease, g.err)
 			default:
 			}
 			free(t, next)

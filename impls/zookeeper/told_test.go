@@ -114,7 +114,7 @@ func TestNotTold(t *testing.T) {
 		t.Helper()
 		select {
 		case g := <-last:
-			t.Fatalf("%s let the last one in beside the holder: %v", what, g)
+			t.Fatalf("violation: %s let the last one in beside the holder: %v", what, g)
 		default:
 		}
 	}

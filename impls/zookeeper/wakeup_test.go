@@ -25,8 +25,10 @@ func TestWakeups(t *testing.T) {
 			}
 			before, _, _ := counts.Read()
 			grants := make(chan grant, waiters)
+			var lockers []lock.Locker
 			for range clients {
 				l := open(t, s, algo, c)
+				lockers = append(lockers, l)
 				for range each {
 					go func() {
 						lease, err := l.Acquire(t.Context(), key)
@@ -36,7 +38,9 @@ func TestWakeups(t *testing.T) {
 			}
 			if algo == "zk-ephemeral" {
 				// Each asks twice: to have the node, and to be told of its end.
-				eventually(t, "all watches", func() bool { n, _, _ := counts.Read(); return n-before >= 2*waiters })
+				for _, l := range lockers {
+					settled(t, "all watches", l, counts, before+2*waiters)
+				}
 				herdWakes(t, held, grants, counts, waiters)
 				return
 			}
@@ -55,24 +59,14 @@ func TestWakeups(t *testing.T) {
 	}
 }
 
-// herdWakes releases until one release has woken all who wait. One who asks to be
-// told just when the node goes is not woken, and is there the next time.
+// herdWakes releases a node that all who wait have asked to be told of, and lets them
+// have it one after the other.
 func herdWakes(t *testing.T, held lock.Lease, grants <-chan grant, counts *lock.Counters, waiting int64) {
 	t.Helper()
-	seen := false
-	for ; waiting > 0; waiting-- {
-		_, _, before := counts.Read()
-		free(t, held)
-		held = granted(t, grants)
-		for end := time.Now().Add(3 * time.Second); !seen && time.Now().Before(end); time.Sleep(2 * time.Millisecond) {
-			if _, _, n := counts.Read(); n-before >= waiting {
-				t.Logf("%d wake-ups for one release", n-before)
-				seen = true
-			}
-		}
-	}
+	_, _, before := counts.Read()
 	free(t, held)
-	if !seen {
-		t.Error("no release has woken all who waited")
+	eventually(t, "a release that wakes all who wait", func() bool { _, _, n := counts.Read(); return n-before >= waiting })
+	for range waiting {
+		free(t, granted(t, grants))
 	}
 }
