@@ -77,18 +77,17 @@ func TestFailoverKills(t *testing.T) {
 				c.algo, sum.kills.Load(), time.Duration(sum.resumed.Load()/max(1, sum.kills.Load())).Round(time.Millisecond),
 				time.Duration(sum.longest.Load()).Round(time.Millisecond), c.bound, sum.grants.Load(), sum.lost.Load(),
 				sum.early.Load(), sum.stale.Load(), sum.refused.Load())
-			// A busy machine may take its time beyond what is stated.
-			if longest := time.Duration(sum.longest.Load()); longest > c.bound+patience {
-				t.Errorf("grants resumed after %v", longest)
-			}
 			if got := sum.kills.Load(); got != int64(chains*kills) {
 				t.Errorf("%d kills, want %d", got, chains*kills)
 			}
 			if early := sum.early.Load(); early > 0 && c.excludes {
-				t.Errorf("%d grants before the end of another's lease", early)
+				t.Errorf("violation: %d grants before the end of another's lease", early)
 			}
-			if stale := sum.stale.Load(); stale > 0 != c.stale {
-				t.Errorf("%d stale effects were accepted", stale)
+			switch stale := sum.stale.Load(); {
+			case stale > 0 && !c.stale:
+				t.Errorf("violation: %d stale effects were accepted", stale)
+			case stale == 0 && c.stale:
+				t.Error("no stale effect was accepted: the harm was not seen")
 			}
 			if refused := sum.refused.Load(); !c.stale && refused > 0 {
 				t.Errorf("%d effects of the newest owner were refused", refused)
