@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/lockbench/lockbench/impls/lock"
@@ -28,7 +27,7 @@ var cohortYield string
 //
 // Commands: those of redis-handoff · yield.
 //
-// Owners of one process are served in the order of their calls. A holder that
+// Owners of one process are served in the order in which they join its line. A holder that
 // releases passes the lease to the next of them, under the next token, without a
 // command. After K = Passes such passes, or the first one later than Time, the
 // releasing owner asks the server in one script: it hands the lease on and puts
@@ -88,18 +87,8 @@ type cohorts struct {
 	line  *queued // between processes
 	yield *Script
 
-	// One lock for all keys: it is held for less than a microsecond at a time.
-	// Take it by lock and give it back by unlock, which see to the newcomers.
-	mu sync.Mutex
-	// The owners that have called since, the last one first. Whoever has called
-	// stands here and need not fight for mu, a fight in which later calls may
-	// win a thousand times: sync.Mutex is fair only after a millisecond.
-	newcomers atomic.Pointer[member]
-	// Members to use again: what is not allocated between a call and its place in
-	// the line cannot be interrupted there by the collector.
-	spare sync.Pool
-
-	closing bool // nothing is started any more
+	mu      sync.Mutex // one for all keys: it is held for less than a microsecond at a time
+	closing bool       // nothing is started any more
 	keys    map[string]*cohort
 	running sync.WaitGroup
 }
@@ -123,10 +112,8 @@ type seek struct {
 
 // member is one owner that waits.
 type member struct {
-	key     string
-	before  *member       // among the newcomers
-	group   *cohort       // guarded by mu
-	place   *list.Element // nil once it has been served
+	group   *cohort
+	place   *list.Element // nil once it has been served; guarded by mu
 	granted chan outcome  // capacity 1
 }
 
@@ -135,57 +122,20 @@ type outcome struct {
 	err   error
 }
 
-// arrive puts s at the end of the line. It never waits for mu: whoever has it
-// sees to s before the next grant, or when it unlocks.
-func (c *cohorts) arrive(s *member) {
-	for {
-		s.before = c.newcomers.Load()
-		if c.newcomers.CompareAndSwap(s.before, s) {
-			break
-		}
-	}
-	if c.mu.TryLock() {
-		c.receive()
-		c.unlock()
-	}
-}
-
-func (c *cohorts) lock() {
+// arrive puts an owner that waits for key at the end of the line.
+func (c *cohorts) arrive(key string) *member {
 	c.mu.Lock()
-	c.receive()
-}
-
-// unlock leaves no newcomer behind: one that could not lock came while we had
-// the lock, or will be seen by whoever has it now.
-func (c *cohorts) unlock() {
-	for {
-		c.mu.Unlock()
-		if c.newcomers.Load() == nil || !c.mu.TryLock() {
-			return
-		}
-		c.receive()
+	defer c.mu.Unlock()
+	g := c.at(key)
+	s := &member{group: g, granted: make(chan outcome, 1)}
+	s.place = g.members.PushBack(s)
+	switch {
+	case g.tenure != nil:
+		g.watch()
+	case g.seek == nil:
+		g.look(nil, time.Time{})
 	}
-}
-
-// receive lets the newcomers join their cohorts, in the order of their calls.
-func (c *cohorts) receive() {
-	var first *member
-	for s := c.newcomers.Swap(nil); s != nil; {
-		s, s.before, first = s.before, first, s
-	}
-	for s := first; s != nil; {
-		next := s.before
-		s.before = nil // it would keep others alive
-		g := c.at(s.key)
-		s.group, s.place = g, g.members.PushBack(s)
-		switch {
-		case g.tenure != nil:
-			g.watch()
-		case g.seek == nil:
-			g.look(nil, time.Time{})
-		}
-		s = next
-	}
+	return s
 }
 
 // at returns the cohort of key. Its caller puts something into it, or calls tidy.
@@ -212,19 +162,19 @@ func (c *cohorts) TryAcquire(ctx context.Context, key string) (lock.Lease, error
 		return nil, err
 	}
 	c.line.c.Count.Attempt()
-	c.lock()
+	c.mu.Lock()
 	g := c.at(key)
 	if !g.idle() {
-		c.unlock()
+		c.mu.Unlock()
 		return nil, lock.ErrHeld
 	}
 	// Those that come meanwhile wait for the answer. There is nothing to cancel.
 	s := &seek{cancel: func() {}, done: make(chan struct{})}
 	g.seek = s
-	c.unlock()
+	c.mu.Unlock()
 	lease, err := c.line.try(ctx, key)
-	c.lock()
-	defer c.unlock()
+	c.mu.Lock()
+	defer c.mu.Unlock()
 	g.seek = nil
 	close(s.done)
 	if err != nil {
@@ -240,16 +190,9 @@ func (c *cohorts) Acquire(ctx context.Context, key string) (lock.Lease, error) {
 		return nil, err
 	}
 	c.line.c.Count.Attempt()
-	s, _ := c.spare.Get().(*member)
-	if s == nil {
-		s = &member{granted: make(chan outcome, 1)}
-	}
-	s.key = key
-	c.arrive(s)
+	s := c.arrive(key)
 	select {
 	case o := <-s.granted:
-		s.group = nil
-		c.spare.Put(s) // nobody else knows it any more
 		return c.accept(ctx, o)
 	case <-ctx.Done():
 	case <-c.line.closed:
@@ -277,9 +220,9 @@ func (c *cohorts) accept(ctx context.Context, o outcome) (lock.Lease, error) {
 
 // leave gives up the place of a caller that waits no longer.
 func (c *cohorts) leave(ctx context.Context, s *member) (lock.Lease, error) {
-	c.lock()
+	c.mu.Lock()
 	if s.place == nil {
-		c.unlock()
+		c.mu.Unlock()
 		return c.accept(ctx, <-s.granted)
 	}
 	g := s.group
@@ -290,7 +233,7 @@ func (c *cohorts) leave(ctx context.Context, s *member) (lock.Lease, error) {
 		last.cancel()
 	}
 	g.tidy()
-	g.unlock()
+	g.mu.Unlock()
 	err := g.line.over(ctx)
 	if errors.Is(err, errClosed) {
 		return nil, fmt.Errorf("%w: %w", lock.ErrUncertain, err)
@@ -330,14 +273,14 @@ func (g *cohort) look(w *waiter, sent time.Time) *seek {
 
 // found ends the wait s.
 func (g *cohort) found(ctx context.Context, s *seek, lease *handed, err error) {
-	g.lock()
-	defer g.unlock()
+	g.mu.Lock()
+	defer g.mu.Unlock()
 	if err == nil && g.members.Len() == 0 {
-		g.unlock()
+		g.mu.Unlock()
 		back, cancel := g.line.bounded(ctx)
 		err = lease.Release(back)
 		cancel()
-		g.lock()
+		g.mu.Lock()
 		g.seek = nil
 		if err != nil && !errors.Is(err, lock.ErrLost) {
 			s.err = fmt.Errorf("the key could not be given back: %w: %w", lock.ErrUncertain, err)
@@ -387,9 +330,9 @@ func (g *cohort) first() *member {
 
 // Close leaves all that wait.
 func (c *cohorts) Close() error {
-	c.lock()
+	c.mu.Lock()
 	c.closing = true
-	c.unlock()
+	c.mu.Unlock()
 	err := c.line.Close()
 	c.running.Wait()
 	return err

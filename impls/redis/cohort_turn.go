@@ -48,8 +48,8 @@ func (g *cohort) watch() {
 		case <-g.line.closed:
 			return
 		}
-		g.lock()
-		defer g.unlock()
+		g.mu.Lock()
+		defer g.mu.Unlock()
 		if g.tenure == t && !t.yielding { // else yield sees to it
 			g.retire()
 		}
@@ -111,16 +111,16 @@ func (l *passed) Deadline() time.Time { return l.tenure.hold.Deadline() }
 // inside the process does not look at ctx.
 func (l *passed) Release(ctx context.Context) error {
 	g, t := l.from, l.tenure
-	g.lock()
+	g.mu.Lock()
 	if l.state == parted {
-		g.unlock()
+		g.mu.Unlock()
 		return lock.ErrLost
 	}
 	if g.tenure != t {
 		// Lost, or Release was called before. The value that the server compares
 		// is that of this tenure alone.
 		l.state = returning
-		g.unlock()
+		g.mu.Unlock()
 		return t.lease.give(ctx, l.token)
 	}
 	now := time.Now()
@@ -133,11 +133,11 @@ func (l *passed) Release(ctx context.Context) error {
 	if stay && t.token%blockOfTokens != 0 {
 		t.passes++
 		g.serve(t.token + 1)
-		g.unlock()
+		g.mu.Unlock()
 		return nil
 	}
 	t.yielding = true
-	g.unlock()
+	g.mu.Unlock()
 	return l.ask(ctx, stay)
 }
 
@@ -147,7 +147,7 @@ func (l *passed) surrender(ctx context.Context, last uint64) error {
 	g := l.from
 	l.state = returning
 	g.retire()
-	g.unlock()
+	g.mu.Unlock()
 	return l.tenure.lease.give(ctx, last)
 }
 
@@ -172,7 +172,7 @@ func (l *passed) ask(ctx context.Context, stay bool) error {
 	}
 	if err == nil && answer > 0 {
 		h.forget(w.id)
-		g.lock()
+		g.mu.Lock()
 		t.yielding = false
 		if g.members.Len() == 0 || g.closing || !t.alive(time.Now()) {
 			return l.surrender(ctx, uint64(answer))
@@ -183,14 +183,14 @@ func (l *passed) ask(ctx context.Context, stay bool) error {
 			t.passes, t.since = 1, sent
 		}
 		g.serve(uint64(answer))
-		g.unlock()
+		g.mu.Unlock()
 		return nil
 	}
 	held := t.hold.Stop()
 	if err != nil || answer == 0 {
 		h.forget(w.id) // what it is granted, if anything, the inbox returns
-		g.lock()
-		defer g.unlock()
+		g.mu.Lock()
+		defer g.mu.Unlock()
 		l.state = returning
 		if dead(err) {
 			close(t.over)
@@ -206,7 +206,7 @@ func (l *passed) ask(ctx context.Context, stay bool) error {
 		return lock.ErrLost
 	}
 	h.forget(t.hold.id)
-	g.lock()
+	g.mu.Lock()
 	close(t.over)
 	g.tenure = nil
 	h.stands(w, sent, -answer-2) // the first is in the queue no more
@@ -215,7 +215,7 @@ func (l *passed) ask(ctx context.Context, stay bool) error {
 	if nobody {
 		s.cancel()
 	}
-	g.unlock()
+	g.mu.Unlock()
 	if s == nil {
 		h.forget(w.id)
 	}

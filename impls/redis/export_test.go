@@ -13,8 +13,8 @@ import (
 // Waiting is how many owners of l, a Locker of redis-cohort, wait for key.
 func Waiting(l lock.Locker, key string) int {
 	c := l.(*cohorts)
-	c.lock()
-	defer c.unlock()
+	c.mu.Lock()
+	defer c.mu.Unlock()
 	if g := c.keys[key]; g != nil {
 		return g.members.Len()
 	}
@@ -24,8 +24,8 @@ func Waiting(l lock.Locker, key string) int {
 // Passes is how often l passed key on since it last asked the server.
 func Passes(l lock.Locker, key string) int {
 	c := l.(*cohorts)
-	c.lock()
-	defer c.unlock()
+	c.mu.Lock()
+	defer c.mu.Unlock()
 	if g := c.keys[key]; g != nil && g.tenure != nil {
 		return g.tenure.passes
 	}
@@ -35,8 +35,8 @@ func Passes(l lock.Locker, key string) int {
 // Cohorts is how many keys l knows of.
 func Cohorts(l lock.Locker) int {
 	c := l.(*cohorts)
-	c.lock()
-	defer c.unlock()
+	c.mu.Lock()
+	defer c.mu.Unlock()
 	return len(c.keys)
 }
 
