@@ -13,7 +13,8 @@ import (
 //
 //	state    none but the server's: a name (MariaDB, MySQL) or a number (PostgreSQL), see
 //	         AdvisoryName and AdvisoryNumber
-//	cost     acquire 1 statement, release 1; a connection for each holder and waiter
+//	cost     acquire 1 statement, and a ping after a wait of Config.Renew or longer; release 1; a
+//	         connection for each holder and waiter
 //	safe     while the server lives and the connection holds
 //	breaks   as sql-for-update; a pooler that hands sessions from client to client between
 //	         transactions; Galera refuses GET_LOCK

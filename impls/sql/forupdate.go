@@ -11,7 +11,8 @@ import (
 // forUpdate locks the row of the key in a transaction that stays open.
 //
 //	state    one row for each key ever asked for: resource; the lock is the database's
-//	cost     acquire 2 statements, release 1 (COMMIT); a connection for each holder and waiter
+//	cost     acquire 2 statements, and a ping after a wait of Config.Renew or longer; release 1
+//	         (COMMIT); a connection for each holder and waiter
 //	safe     while the server lives and the connection holds
 //	breaks   a connection that ends under its holder frees the key; fail-over and restart
 //	         of the server do so to all
