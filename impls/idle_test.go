@@ -18,7 +18,12 @@ func TestIdleConnectionUnanswered(t *testing.T) {
 	for _, kind := range []string{"mysql", "postgresql"} {
 		t.Run(kind, func(t *testing.T) {
 			t.Parallel()
-			idleUnanswered(t, start(t, lock.Needs{Kind: kind}, fromEnv(t), true), kind)
+			need := lock.Needs{Kind: kind}
+			s := start(t, need, fromEnv(t), true)
+			if s == nil {
+				lacking(t, need)
+			}
+			idleUnanswered(t, s, kind)
 		})
 	}
 }

@@ -54,6 +54,7 @@ type pkg struct {
 	output  strings.Builder // what belongs to no test
 	tests   []*test         // in the order in which they began
 	current map[string]*test
+	ended   int    // how many tests have ended
 	status  string // how it ended, "" until then
 	cached  bool
 	elapsed float64
@@ -61,6 +62,9 @@ type pkg struct {
 
 type test struct {
 	name     string
+	parent   *test   // nil at the top
+	subtests []*test // in the order in which they began
+	ended    int     // how many tests of the package had ended by then, itself included, 0 if it never did
 	output   strings.Builder
 	status   string // how it ended, "" until then
 	parallel bool   // whether it waited for its parent to end
@@ -103,7 +107,7 @@ func (r *report) take(e event) {
 	}
 	t := p.current[e.Test]
 	if t == nil || t.status != "" && e.Action == "run" { // it may be run several times
-		t = &test{name: e.Test}
+		t = p.begin(e.Test)
 		p.current[e.Test] = t
 		p.tests = append(p.tests, t)
 	}
@@ -113,8 +117,23 @@ func (r *report) take(e event) {
 	case "pause":
 		t.parallel = true
 	case "pass", "fail", "skip":
-		t.status, t.elapsed = e.Action, e.Elapsed
+		p.ended++
+		t.status, t.elapsed, t.ended = e.Action, e.Elapsed, p.ended
 	}
+}
+
+// begin is a new test of the name, among the subtests of the latest that it is one of.
+// A slash may as well be part of what a subtest is called.
+func (p *pkg) begin(name string) *test {
+	t := &test{name: name}
+	for above := name; t.parent == nil && strings.Contains(above, "/"); {
+		above = above[:strings.LastIndexByte(above, '/')]
+		t.parent = p.current[above]
+	}
+	if t.parent != nil {
+		t.parent.subtests = append(t.parent.subtests, t)
+	}
+	return t
 }
 
 // end prints what p has to say once it has ended, or never will, and keeps what
@@ -144,18 +163,10 @@ var loud = regexp.MustCompile(`(?m)^(panic: |fatal error: |WARNING: DATA RACE|SI
 
 // fail prints what go test prints of a package that failed, and writes it down.
 func (r *report) fail(p *pkg) {
-	for _, t := range p.tests {
-		bad := t.status == "fail" || t.status == ""
-		if !bad && !loud.MatchString(t.output.String()) {
-			continue
+	for _, t := range inTurn(p.tests) {
+		if t.parent == nil {
+			r.failed(p, t, "")
 		}
-		if !r.verbose {
-			fmt.Fprint(r.out, t.text())
-		}
-		r.write(failure{
-			Package: p.name, Test: t.name, Status: cmp.Or(t.status, cutShort), Seconds: t.elapsed, Output: t.output.String(),
-			Parent: slices.ContainsFunc(p.tests, func(s *test) bool { return s.status == "fail" && strings.HasPrefix(s.name, t.name+"/") }),
-		})
 	}
 	if !r.verbose {
 		fmt.Fprint(r.out, p.output.String())
@@ -164,6 +175,33 @@ func (r *report) fail(p *pkg) {
 		fmt.Fprintf(r.out, "FAIL\t%s [%s]\n", p.name, cutShort)
 	}
 	r.write(failure{Package: p.name, Status: cmp.Or(p.status, cutShort), Seconds: p.elapsed, Output: p.output.String()})
+}
+
+// inTurn sorts tests as go test prints them, by when they ended, and puts those last
+// that never did.
+func inTurn(list []*test) []*test {
+	return slices.SortedStableFunc(slices.Values(list), func(a, b *test) int {
+		if (a.ended == 0) != (b.ended == 0) {
+			return b.ended - a.ended
+		}
+		return a.ended - b.ended
+	})
+}
+
+// failed is fail for t and its subtests, whose verdicts are indented by indent.
+func (r *report) failed(p *pkg, t *test, indent string) {
+	if t.status == "fail" || t.status == "" || loud.MatchString(t.output.String()) {
+		if !r.verbose {
+			fmt.Fprint(r.out, t.text(indent))
+		}
+		r.write(failure{
+			Package: p.name, Test: t.name, Status: cmp.Or(t.status, cutShort), Seconds: t.elapsed, Output: t.output.String(),
+			Parent: slices.ContainsFunc(t.subtests, func(s *test) bool { return s.status == "fail" }),
+		})
+	}
+	for _, s := range inTurn(t.subtests) {
+		r.failed(p, s, indent+"    ")
+	}
 }
 
 func (r *report) write(f failure) {
@@ -181,16 +219,15 @@ var framing = regexp.MustCompile(`^=== (RUN|PAUSE|CONT|NAME)\b`)
 
 // text is the output of t as go test without -v has it: the verdict comes first,
 // and the lines of a subtest are indented like its verdict.
-func (t *test) text() string {
-	deep := strings.Repeat("    ", strings.Count(t.name, "/"))
-	verdict, lines := deep+"--- "+t.name+" ["+cutShort+"]\n", ""
+func (t *test) text(indent string) string {
+	verdict, lines := indent+"--- "+t.name+" ["+cutShort+"]\n", ""
 	for line := range strings.Lines(t.output.String()) {
 		switch {
 		case framing.MatchString(line):
 		case strings.HasPrefix(strings.TrimLeft(line, " "), "--- ") && strings.Contains(line, ": "+t.name+" ("):
-			verdict = deep + strings.TrimLeft(line, " ")
+			verdict = indent + strings.TrimLeft(line, " ")
 		case strings.HasPrefix(line, "    "):
-			lines += deep + line
+			lines += indent + line
 		default:
 			lines += line
 		}

@@ -98,16 +98,15 @@ func longest(list []timing) []timing {
 // own lists how long each test took without those of its subtests that ran while
 // it did.
 func (p *pkg) own() []timing {
-	list := make([]timing, 0, len(p.tests))
-	last := make(map[string]int) // name → where it is in list
-	for i, t := range p.tests {
-		list = append(list, timing{strings.TrimPrefix(p.name, module) + " " + t.name, t.elapsed})
-		last[t.name] = i
-		if end := strings.LastIndexByte(t.name, '/'); end >= 0 && !t.parallel {
-			if parent, ok := last[t.name[:end]]; ok {
-				list[parent].seconds -= t.elapsed
+	var list []timing
+	for _, t := range p.tests {
+		took := t.elapsed
+		for _, s := range t.subtests {
+			if !s.parallel {
+				took -= s.elapsed
 			}
 		}
+		list = append(list, timing{strings.TrimPrefix(p.name, module) + " " + t.name, took})
 	}
 	return list
 }
