@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/lockbench/lockbench/harness"
+	"github.com/lockbench/lockbench/harness/locktest"
 	"github.com/lockbench/lockbench/harness/server"
 	"github.com/lockbench/lockbench/harness/server/etcdchild"
 	"github.com/lockbench/lockbench/impls"
@@ -78,7 +79,7 @@ func BenchmarkLock(b *testing.B) {
 				b.Fatal(strings.Join(run.Valid.Reasons, "; "))
 			}
 			if run.Metrics[results.Violations] > 0 && !t.Variant.Unsafe.Has(lock.NoExclusion) {
-				b.Errorf("%.0f overlapping holds", run.Metrics[results.Violations])
+				locktest.Violation(b, "%.0f overlapping holds", run.Metrics[results.Violations])
 			}
 			run.Load.Ops = 0 // each has its own b.N, which is no difference here
 			run = related(bounds, run)

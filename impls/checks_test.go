@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/lockbench/lockbench/harness/locktest"
 	"github.com/lockbench/lockbench/impls/lock"
 )
 
@@ -68,7 +69,7 @@ func TestHandoffClusterChecksApart(t *testing.T) {
 			cancel()
 			for i, c := range waits {
 				if o := <-c; o.err == nil {
-					t.Error("two have a key")
+					locktest.Violation(t, "two have a key")
 				}
 				if err := leases[i].Release(t.Context()); err != nil {
 					t.Error(err)

@@ -5,6 +5,7 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"github.com/lockbench/lockbench/harness/locktest"
 	"github.com/lockbench/lockbench/harness/server"
 	"github.com/lockbench/lockbench/impls"
 	"github.com/lockbench/lockbench/impls/lock"
@@ -65,7 +66,7 @@ func TestExclusionInContainer(t *testing.T) {
 								return
 							}
 							if n := inside.Add(1); n != 1 {
-								t.Errorf("%d owners are inside at once", n)
+								locktest.Violation(t, "%d owners are inside at once", n)
 							}
 							granted++
 							inside.Add(-1)

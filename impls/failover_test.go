@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/lockbench/lockbench/harness/locktest"
 	"github.com/lockbench/lockbench/harness/server"
 	"github.com/lockbench/lockbench/impls"
 	"github.com/lockbench/lockbench/impls/lock"
@@ -81,11 +82,11 @@ func TestFailoverKills(t *testing.T) {
 				t.Errorf("%d kills, want %d", got, chains*kills)
 			}
 			if early := sum.early.Load(); early > 0 && c.excludes {
-				t.Errorf("violation: %d grants before the end of another's lease", early)
+				locktest.Violation(t, "%d grants before the end of another's lease", early)
 			}
 			switch stale := sum.stale.Load(); {
 			case stale > 0 && !c.stale:
-				t.Errorf("violation: %d stale effects were accepted", stale)
+				locktest.Violation(t, "%d stale effects were accepted", stale)
 			case stale == 0 && c.stale:
 				t.Error("no stale effect was accepted: the harm was not seen")
 			}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/lockbench/lockbench/harness"
 	"github.com/lockbench/lockbench/harness/fault"
+	"github.com/lockbench/lockbench/harness/locktest"
 	"github.com/lockbench/lockbench/impls"
 	"github.com/lockbench/lockbench/impls/lock"
 	"github.com/lockbench/lockbench/results"
@@ -44,7 +45,7 @@ func TestKilledUnderLoad(t *testing.T) {
 					t.Fatal(err)
 				}
 				if n := run.Metrics[results.Violations]; n > 0 {
-					t.Errorf("violation: %v owners were inside beside another", n)
+					locktest.Violation(t, "%v owners were inside beside another", n)
 				}
 				if run.Metrics[results.AcqRate] > 0 || trial.Load.For > patience {
 					break
@@ -67,7 +68,7 @@ func TestKilledUnderLoad(t *testing.T) {
 				t.Fatal(err)
 			}
 			if n := run.Metrics[results.Violations]; n > 0 {
-				t.Errorf("violation: %v owners were inside beside another after the server came back", n)
+				locktest.Violation(t, "%v owners were inside beside another after the server came back", n)
 			}
 			if run.Metrics[results.AcqRate] == 0 {
 				t.Errorf("after the server came back: %v grants a second, %v", run.Metrics[results.AcqRate], run.Valid.Reasons)

@@ -11,6 +11,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/lockbench/lockbench/harness/locktest"
 	"github.com/lockbench/lockbench/harness/server"
 	"github.com/lockbench/lockbench/impls/lock"
 )
@@ -73,7 +74,8 @@ func becomes(t *testing.T, nodes []*redis.Client, key string, want int64) {
 func held(t *testing.T, l lock.Locker, key string) {
 	t.Helper()
 	if _, err := l.(lock.Tryer).TryAcquire(t.Context(), key); err == nil {
-		t.Fatalf("violation: a second owner got in beside the first")
+		locktest.Violation(t, "a second owner got in beside the first")
+		t.FailNow()
 	} else if !errors.Is(err, lock.ErrHeld) {
 		t.Errorf("TryAcquire of a held key: %v, want ErrHeld", err)
 	}
@@ -131,7 +133,7 @@ func TestRedlockTwoKilled(t *testing.T) {
 							return
 						}
 						if n := inside.Add(1); n != 1 {
-							t.Errorf("violation: %d owners are inside", n)
+							locktest.Violation(t, "%d owners are inside", n)
 						}
 						grants.Add(1)
 						inside.Add(-1)

@@ -16,6 +16,7 @@ import (
 	"github.com/redis/go-redis/v9"
 	"go.uber.org/goleak"
 
+	"github.com/lockbench/lockbench/harness/locktest"
 	"github.com/lockbench/lockbench/harness/server"
 	"github.com/lockbench/lockbench/impls"
 	"github.com/lockbench/lockbench/impls/lock"
@@ -135,7 +136,7 @@ func soak(t *testing.T, v lock.Variant, s *server.Server, long time.Duration) {
 					continue
 				}
 				if n := inside[k].Add(weight); n > writer || weight == writer && n != writer {
-					t.Errorf("violation: %d writers and %d readers hold one key", n/writer, n%writer)
+					locktest.Violation(t, "%d writers and %d readers hold one key", n/writer, n%writer)
 				}
 				time.Sleep(time.Duration(rng.IntN(300)) * time.Microsecond)
 				inside[k].Add(-weight)

@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/lockbench/lockbench/harness/locktest"
 	"github.com/lockbench/lockbench/harness/server"
 	"github.com/lockbench/lockbench/impls/lock"
 )
@@ -227,7 +228,7 @@ func TestNotifyCrowd(t *testing.T) {
 									return
 								}
 								if n := inside.Add(1); n != 1 {
-									t.Errorf("violation: %d owners are inside", n)
+									locktest.Violation(t, "%d owners are inside", n)
 								}
 								time.Sleep(time.Duration(rand.IntN(300)) * time.Microsecond)
 								inside.Add(-1)

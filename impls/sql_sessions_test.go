@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/lockbench/lockbench/harness/locktest"
 	"github.com/lockbench/lockbench/harness/server"
 	"github.com/lockbench/lockbench/impls"
 	"github.com/lockbench/lockbench/impls/lock"
@@ -54,7 +55,8 @@ func refused(t *testing.T, l lock.Locker, key, what string) {
 	t.Helper()
 	switch _, err := l.(lock.Tryer).TryAcquire(t.Context(), key); {
 	case err == nil:
-		t.Fatalf("violation: %s, and ours was granted it", what)
+		locktest.Violation(t, "%s, and ours was granted it", what)
+		t.FailNow()
 	case !errors.Is(err, lock.ErrHeld):
 		t.Fatalf("%s, and ours got %v", what, err)
 	}
@@ -179,14 +181,16 @@ func TestAdvisoryForeign(t *testing.T) {
 		}
 		sh.send(t, try)
 		if got := sh.line(t); got != "0" {
-			t.Fatalf("violation: the shell got %q while we hold the lock, want 0", got)
+			locktest.Violation(t, "the shell got %q while we hold the lock, want 0", got)
+			t.FailNow()
 		}
 		// It waits for us.
 		sh.send(t, wait)
 		waits("the shell")
 		select {
 		case got := <-sh.out:
-			t.Fatalf("violation: the shell has not waited: %q", got)
+			locktest.Violation(t, "the shell has not waited: %q", got)
+			t.FailNow()
 		default:
 		}
 		if err := lease.Release(t.Context()); err != nil {
@@ -208,7 +212,8 @@ func TestAdvisoryForeign(t *testing.T) {
 		waits("Acquire")
 		select {
 		case err := <-got:
-			t.Fatalf("violation: Acquire has not waited for the shell: %v", err)
+			locktest.Violation(t, "Acquire has not waited for the shell: %v", err)
+			t.FailNow()
 		default:
 		}
 		sh.send(t, free)

@@ -13,6 +13,7 @@ import (
 
 	clientv3 "go.etcd.io/etcd/client/v3"
 
+	"github.com/lockbench/lockbench/harness/locktest"
 	"github.com/lockbench/lockbench/impls/lock"
 )
 
@@ -124,7 +125,8 @@ func TestEtcdctl(t *testing.T) {
 		for _, r := range out {
 			select {
 			case k := <-r.held:
-				t.Fatalf("violation: while %s holds, etcdctl says %q", who, k)
+				locktest.Violation(t, "while %s holds, etcdctl says %q", who, k)
+				t.FailNow()
 			default:
 			}
 		}
@@ -133,7 +135,8 @@ func TestEtcdctl(t *testing.T) {
 		}
 		select {
 		case <-third:
-			t.Fatalf("violation: ours got in while %s holds", who)
+			locktest.Violation(t, "ours got in while %s holds", who)
+			t.FailNow()
 		default:
 		}
 	}
@@ -143,7 +146,8 @@ func TestEtcdctl(t *testing.T) {
 	}
 	second.holds(t, key)
 	if _, err := l.TryAcquire(ctx, key); err == nil {
-		t.Fatal("violation: ours got in beside etcdctl")
+		locktest.Violation(t, "ours got in beside etcdctl")
+		t.FailNow()
 	}
 	alone("the second", fourth)
 	second.release(t)
@@ -230,7 +234,7 @@ func TestGiveUp(t *testing.T) {
 	go func() {
 		if lease, err := l.Acquire(ctx, key); err == nil {
 			if !free.Load() {
-				t.Error("violation: the end of a wait let the next one in")
+				locktest.Violation(t, "the end of a wait let the next one in")
 			}
 			last <- lease
 		}
@@ -238,7 +242,8 @@ func TestGiveUp(t *testing.T) {
 	line(t, l, key, 3)
 	cancel()
 	if err := <-gone; err == nil {
-		t.Fatal("violation: it was granted a held key")
+		locktest.Violation(t, "it was granted a held key")
+		t.FailNow()
 	}
 	line(t, l, key, 2)
 	free.Store(true)
@@ -270,7 +275,8 @@ func TestKeysBelow(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, err := l.TryAcquire(ctx, "lb:{below}:a"); err == nil {
-		t.Fatal("violation: the outer key was granted twice")
+		locktest.Violation(t, "the outer key was granted twice")
+		t.FailNow()
 	}
 	if err := outer.Release(ctx); err != nil {
 		t.Fatal(err)

@@ -11,6 +11,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/lockbench/lockbench/harness/locktest"
 	"github.com/lockbench/lockbench/impls/local"
 	"github.com/lockbench/lockbench/impls/lock"
 )
@@ -230,7 +231,7 @@ func TestExclusion(t *testing.T) {
 						}
 						inside[k]++
 						if inside[k] != 1 {
-							t.Errorf("%d inside", inside[k])
+							locktest.Violation(t, "%d inside", inside[k])
 						}
 						total[k]++
 						inside[k]--

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/lockbench/lockbench/harness/locktest"
 	"github.com/lockbench/lockbench/impls/lock"
 )
 
@@ -36,7 +37,7 @@ func TestRW(t *testing.T) {
 				}
 				count.Add(1)
 				if w := writers.Load(); w > 1 || w == 1 && readers.Load() > 0 {
-					t.Errorf("%d writers and %d readers inside", w, readers.Load())
+					locktest.Violation(t, "%d writers and %d readers inside", w, readers.Load())
 				}
 				count.Add(-1)
 				if err := lease.Release(t.Context()); err != nil {
@@ -81,7 +82,7 @@ func TestRW(t *testing.T) {
 	waiting(2) // the reader waits behind the writer
 	cancel()
 	if err := <-gone; err == nil {
-		t.Error("the writer got in beside a reader")
+		locktest.Violation(t, "the writer got in beside a reader")
 	}
 	if err := <-in; err != nil { // and enters when the writer gives up
 		t.Error(err)

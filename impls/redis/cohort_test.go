@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/lockbench/lockbench/harness/locktest"
 	"github.com/lockbench/lockbench/impls/lock"
 	"github.com/lockbench/lockbench/impls/redis"
 )
@@ -469,7 +470,7 @@ func TestCohortStorm(t *testing.T) {
 						continue
 					}
 					if n := inside.Add(1); n != 1 {
-						t.Errorf("%d owners are inside", n)
+						locktest.Violation(t, "%d owners are inside", n)
 					}
 					token := tokenOf(lease)
 					if old := newest.Swap(token); old >= token {

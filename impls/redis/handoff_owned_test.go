@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/lockbench/lockbench/harness/locktest"
 	"github.com/lockbench/lockbench/impls/lock"
 	"github.com/lockbench/lockbench/impls/redis"
 )
@@ -61,7 +62,8 @@ func TestOwnedCount(t *testing.T) {
 					t.Errorf("%q: hold %d has token %d, the first %d", name, n, got, first)
 				}
 				if len(next) != 0 {
-					t.Fatalf("%q: another owner got in beside a hold", name)
+					locktest.Violation(t, "%q: another owner got in beside a hold", name)
+					t.FailNow()
 				}
 				want := s.holds(t) - 1
 				release(t, mine[n])
@@ -105,7 +107,8 @@ func TestOwnedJoins(t *testing.T) {
 		}
 		for _, l := range mine {
 			if len(other) != 0 {
-				t.Fatal("another owner got in beside a hold")
+				locktest.Violation(t, "another owner got in beside a hold")
+				t.FailNow()
 			}
 			release(t, l)
 		}
@@ -293,7 +296,7 @@ func TestOwnedStorm(t *testing.T) {
 				delete(inside, owner)
 			}
 			if len(inside) > 1 {
-				t.Errorf("inside are %v", inside)
+				locktest.Violation(t, "inside are %v", inside)
 			}
 			most = max(most, inside[owner])
 		}

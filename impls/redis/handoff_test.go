@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/lockbench/lockbench/harness/locktest"
 	"github.com/lockbench/lockbench/impls/lock"
 	"github.com/lockbench/lockbench/impls/redis"
 )
@@ -342,7 +343,7 @@ func TestHandoffStorm(t *testing.T) {
 						continue
 					}
 					if n := inside.Add(1); n != 1 {
-						t.Errorf("%d owners are inside", n)
+						locktest.Violation(t, "%d owners are inside", n)
 					}
 					token := lease.(lock.Fenced).Token()
 					if old := newest.Swap(token); old >= token {

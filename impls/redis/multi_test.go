@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/lockbench/lockbench/harness/locktest"
 	"github.com/lockbench/lockbench/impls/lock"
 	"github.com/lockbench/lockbench/impls/redis"
 )
@@ -131,7 +132,7 @@ func TestMultiOrder(t *testing.T) {
 					}
 					guard.Lock()
 					if inside++; inside != 1 {
-						t.Errorf("%d inside", inside)
+						locktest.Violation(t, "%d inside", inside)
 					}
 					guard.Unlock()
 					if n := c.total(t, keys); n != len(keys) {

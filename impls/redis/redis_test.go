@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/lockbench/lockbench/harness/locktest"
 	"github.com/lockbench/lockbench/impls/lock"
 	"github.com/lockbench/lockbench/impls/redis"
 )
@@ -218,7 +219,7 @@ func TestExclusion(t *testing.T) {
 								inside++
 								entered++
 								if inside != 1 {
-									t.Errorf("%d inside", inside)
+									locktest.Violation(t, "%d inside", inside)
 								}
 								guard.Unlock()
 								time.Sleep(100 * time.Microsecond)

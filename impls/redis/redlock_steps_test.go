@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/lockbench/lockbench/harness/fault"
+	"github.com/lockbench/lockbench/harness/locktest"
 	"github.com/lockbench/lockbench/impls/lock"
 )
 
@@ -75,7 +76,8 @@ func TestRedlockInterleaved(t *testing.T) {
 			close(g.open)
 			stopped := wait(t, "the first client", first)
 			if stopped.err == nil && second.err == nil {
-				t.Fatalf("violation: two owners are inside; one had stopped before node %d", at+1)
+				locktest.Violation(t, "two owners are inside; one had stopped before node %d", at+1)
+				t.FailNow()
 			}
 			winner, loser := stopped, second
 			if at < 3 {

@@ -14,6 +14,7 @@ import (
 	"github.com/alicebob/miniredis/v2"
 
 	"github.com/lockbench/lockbench/harness/fault"
+	"github.com/lockbench/lockbench/harness/locktest"
 	"github.com/lockbench/lockbench/impls/lock"
 	"github.com/lockbench/lockbench/impls/redis"
 )
@@ -122,7 +123,8 @@ func (q *quorum) free(t *testing.T, lease lock.Lease) {
 func (q *quorum) refuse(t *testing.T, l lock.Locker, when string) {
 	t.Helper()
 	if r := wait(t, "TryAcquire", try(t, l, q.key)); r.err == nil {
-		t.Fatalf("violation: a second owner got in %s", when)
+		locktest.Violation(t, "a second owner got in %s", when)
+		t.FailNow()
 	} else if !errors.Is(r.err, lock.ErrHeld) || errors.Is(r.err, lock.ErrUncertain) {
 		t.Errorf("TryAcquire %s: %v, want ErrHeld", when, r.err)
 	}
@@ -301,7 +303,7 @@ func TestRedlockValidity(t *testing.T) {
 			return nil
 		}})
 		if r := wait(t, "TryAcquire", try(t, late, q.key)); r.err == nil {
-			t.Errorf("violation to be: a majority that was known after its lease had ended is a grant until %v", r.lease.(lock.Deadliner).Deadline())
+			locktest.Violation(t, "a majority that was known after its lease had ended is a grant until %v", r.lease.(lock.Deadliner).Deadline())
 		} else if errors.Is(r.err, lock.ErrHeld) || errors.Is(r.err, lock.ErrUncertain) {
 			t.Errorf("a majority that was known too late: %v; nobody else has the key, and it was given back", r.err)
 		}

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/lockbench/lockbench/harness/locktest"
 	"github.com/lockbench/lockbench/impls/lock"
 )
 
@@ -240,7 +241,7 @@ func TestRWPreference(t *testing.T) {
 				release(t, shared(t, l))
 				cancel()
 				if r := wait(t, "the writer", writer); r.err == nil {
-					t.Error("the writer got in beside a reader")
+					locktest.Violation(t, "the writer got in beside a reader")
 				}
 				release(t, held)
 				continue

@@ -7,6 +7,7 @@ import (
 
 	"github.com/go-zookeeper/zk"
 
+	"github.com/lockbench/lockbench/harness/locktest"
 	"github.com/lockbench/lockbench/impls/lock"
 )
 
@@ -46,9 +47,11 @@ func TestDowngraded(t *testing.T) {
 	settled(t, "another list and watch of the writer", behind, ofNext, sent+2)
 	select {
 	case g := <-next:
-		t.Fatalf("violation: a writer got in beside one that became a reader: %v, %v", g.lease, g.err)
+		locktest.Violation(t, "a writer got in beside one that became a reader: %v, %v", g.lease, g.err)
+		t.FailNow()
 	case g := <-reads:
-		t.Fatalf("violation: a reader passed a writer that waits: %v, %v", g.lease, g.err)
+		locktest.Violation(t, "a reader passed a writer that waits: %v, %v", g.lease, g.err)
+		t.FailNow()
 	default:
 	}
 	if err := look.Delete(reader, -1); err != nil {
@@ -102,7 +105,8 @@ func TestDowngrade(t *testing.T) {
 	they.silent(t, "a")
 	select {
 	case g := <-next:
-		t.Fatalf("violation: a writer got in beside one that became a reader: %v, %v", g.lease, g.err)
+		locktest.Violation(t, "a writer got in beside one that became a reader: %v, %v", g.lease, g.err)
+		t.FailNow()
 	default:
 	}
 	free(t, read)
@@ -143,7 +147,8 @@ func TestDowngradeOfNothing(t *testing.T) {
 	queued(t, look, path, 2)
 	select {
 	case g := <-reads:
-		t.Fatalf("violation: it reads beside the next writer: %v, %v", g.lease, g.err)
+		locktest.Violation(t, "it reads beside the next writer: %v, %v", g.lease, g.err)
+		t.FailNow()
 	default:
 	}
 	free(t, next)

@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/lockbench/lockbench/harness/locktest"
 	"github.com/lockbench/lockbench/harness/server"
 	"github.com/lockbench/lockbench/impls/lock"
 )
@@ -95,7 +96,8 @@ func (o *others) silent(t *testing.T, name string) {
 	t.Helper()
 	select {
 	case got := <-o.of(name):
-		t.Fatalf("violation: %s: %s, and another holds the key", name, got)
+		locktest.Violation(t, "%s: %s, and another holds the key", name, got)
+		t.FailNow()
 	default:
 	}
 }
@@ -214,7 +216,8 @@ func TestForeign(t *testing.T) {
 			they.silent(t, "b")
 			select {
 			case g := <-second:
-				t.Fatalf("violation: they hold the key, and we got lease %v, error %v", g.lease, g.err)
+				locktest.Violation(t, "they hold the key, and we got lease %v, error %v", g.lease, g.err)
+				t.FailNow()
 			default:
 			}
 			they.ask(t, "unlocked", "a", "unlock")
@@ -271,7 +274,7 @@ func together(t *testing.T, s *server.Server, they *others, algo, kind string) {
 	}
 	b, err := os.ReadFile(file)
 	if want := strconv.Itoa(2 * len(names) * each); err != nil || string(b) != want {
-		t.Errorf("violation: all together counted to %s, want %s (error %v)", b, want, err)
+		locktest.Violation(t, "all together counted to %s, want %s (error %v)", b, want, err)
 	}
 }
 
@@ -312,7 +315,8 @@ func TestForeignReaders(t *testing.T) {
 	queued(t, admin(t, s), "/"+key, 2)
 	select {
 	case g := <-waiting:
-		t.Fatalf("violation: a reader of ours beside their writer: lease %v, error %v", g.lease, g.err)
+		locktest.Violation(t, "a reader of ours beside their writer: lease %v, error %v", g.lease, g.err)
+		t.FailNow()
 	default:
 	}
 	they.ask(t, "unlocked", "a", "unlock")

@@ -11,6 +11,7 @@ import (
 
 	"github.com/go-zookeeper/zk"
 
+	"github.com/lockbench/lockbench/harness/locktest"
 	"github.com/lockbench/lockbench/harness/server"
 	"github.com/lockbench/lockbench/impls/lock"
 	"github.com/lockbench/lockbench/impls/zookeeper"
@@ -143,7 +144,8 @@ func refused(t *testing.T, what string, err error) {
 	t.Helper()
 	switch {
 	case err == nil:
-		t.Fatalf("violation: %s, and ours was granted the key", what)
+		locktest.Violation(t, "%s, and ours was granted the key", what)
+		t.FailNow()
 	case !errors.Is(err, lock.ErrHeld):
 		t.Fatalf("%s, and ours got %v", what, err)
 	}

@@ -10,6 +10,7 @@ import (
 	"github.com/go-zookeeper/zk"
 
 	"github.com/lockbench/lockbench/harness/fault"
+	"github.com/lockbench/lockbench/harness/locktest"
 	"github.com/lockbench/lockbench/harness/server"
 	"github.com/lockbench/lockbench/impls/lock"
 )
@@ -146,7 +147,8 @@ func TestPhantom(t *testing.T) {
 			queued(t, look, path, n)
 			select {
 			case g := <-first:
-				t.Fatalf("violation: granted beside the holder: lease %v, error %v", g.lease, g.err)
+				locktest.Violation(t, "granted beside the holder: lease %v, error %v", g.lease, g.err)
+				t.FailNow()
 			default:
 			}
 			free(t, next)

@@ -7,6 +7,7 @@ import (
 
 	"github.com/go-zookeeper/zk"
 
+	"github.com/lockbench/lockbench/harness/locktest"
 	"github.com/lockbench/lockbench/impls/lock"
 )
 
@@ -114,7 +115,8 @@ func TestNotTold(t *testing.T) {
 		t.Helper()
 		select {
 		case g := <-last:
-			t.Fatalf("violation: %s let the last one in beside the holder: %v", what, g)
+			locktest.Violation(t, "%s let the last one in beside the holder: %v", what, g)
+			t.FailNow()
 		default:
 		}
 	}

@@ -102,7 +102,7 @@ func tests(args []string, stdout, stderr io.Writer) (status int, err error) {
 	var ended *exec.ExitError
 	switch {
 	case errors.As(waitErr, &ended):
-		if again && readErr == nil && secondChance(r.failed, pardons, args, stdout, stderr) {
+		if again && readErr == nil && secondChance(r.all, pardons, args, stdout, stderr) {
 			return 0, nil
 		}
 		status = max(ended.ExitCode(), 1)

@@ -39,7 +39,7 @@ type report struct {
 	out      io.Writer
 	verbose  bool          // whether all output is passed on as it comes
 	failures *json.Encoder // nil if nobody wants them
-	failed   []failure     // what it is told
+	all      []failure     // what they are told
 
 	packages map[string]*pkg
 	builds   map[string]string // what building each failed import path printed
@@ -205,7 +205,7 @@ func (r *report) failed(p *pkg, t *test, indent string) {
 }
 
 func (r *report) write(f failure) {
-	r.failed = append(r.failed, f)
+	r.all = append(r.all, f)
 	if r.failures == nil {
 		return
 	}
