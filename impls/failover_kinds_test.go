@@ -92,7 +92,7 @@ func TestFailoverAcrossKinds(t *testing.T) {
 					for _, l := range lockers {
 						lease, token := acquire(l)
 						if token <= last {
-							t.Fatalf("%s: token %d after %d", kind, token, last)
+							t.Fatalf("violation: %s: token %d after %d", kind, token, last)
 						}
 						last = token
 						if err := lease.Release(ctx); err != nil {
@@ -109,7 +109,7 @@ func TestFailoverAcrossKinds(t *testing.T) {
 				}
 				next, after := acquire(lockers[1])
 				if after <= token {
-					t.Fatalf("after the death of %s: token %d after %d", kind, after, token)
+					t.Fatalf("violation: after the death of %s: token %d after %d", kind, after, token)
 				}
 				last = after
 				select {

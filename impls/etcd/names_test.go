@@ -18,7 +18,10 @@ func TestNames(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := l.TryAcquire(ctx, key); !errors.Is(err, lock.ErrHeld) {
+		switch _, err := l.TryAcquire(ctx, key); {
+		case err == nil:
+			t.Fatal("violation: a try beside the holder was granted the key")
+		case !errors.Is(err, lock.ErrHeld):
 			t.Fatalf("a try beside the holder: %v", err)
 		}
 		if err := old.Release(ctx); err != nil {
