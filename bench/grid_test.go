@@ -1,6 +1,7 @@
 package main
 
 import (
+	"fmt"
 	"maps"
 	"os"
 	"path/filepath"
@@ -9,6 +10,8 @@ import (
 	"testing"
 
 	"github.com/lockbench/lockbench/harness/locktest"
+	"github.com/lockbench/lockbench/harness/server"
+	"github.com/lockbench/lockbench/harness/server/etcdchild"
 	"github.com/lockbench/lockbench/impls"
 	"github.com/lockbench/lockbench/impls/lock"
 	"github.com/lockbench/lockbench/results"
@@ -39,9 +42,34 @@ func variantsByName() map[string]lock.Variant {
 	return list
 }
 
-// mayLack reports whether the server may have what v needs or not.
-func mayLack(v lock.Variant) bool {
-	return v.Needs.Feature != "" && !required("valkey9")
+// absent lists the kinds of servers that a grid does without here, and fails the test
+// if one of them is required.
+func absent(t *testing.T) map[string]bool {
+	t.Helper()
+	kinds := make(map[string]bool)
+	src := source(t)
+	for _, k := range server.Kinds() {
+		found := server.Find(t.Context(), k.Name, server.Options{Source: src, Embeds: etcdchild.Embeds()})
+		if slices.ContainsFunc(found, func(f server.Found) bool { return f.OK && f.Source == src }) {
+			continue
+		}
+		if required(k.Name) {
+			t.Fatalf("LOCKBENCH_REQUIRE names %s, but there is none that is %s", k.Name, src)
+		}
+		kinds[k.Name] = true
+	}
+	return kinds
+}
+
+// mayLack says why v need not have run where the kinds without are absent, "" if it must.
+func mayLack(v lock.Variant, without map[string]bool) string {
+	switch {
+	case v.Needs.Feature != "" && !required("valkey9"):
+		return fmt.Sprintf("NOT RUN: %s needs %s; scripts/newer gets a server that has it", v.Name(), v.Needs)
+	case without[v.Needs.Kind]:
+		return fmt.Sprintf("NOT RUN: %s needs %s; get it with scripts/servers %s", v.Name(), v.Needs, v.Needs.Kind)
+	}
+	return ""
 }
 
 func nameOf(r results.Run) string { return lock.Variant{Algo: r.Algo, Client: r.Client}.Name() }
@@ -70,9 +98,10 @@ func TestEveryVariantRunsInOneGrid(t *testing.T) {
 			locktest.Violation(t, "%s: %v violations", r.Trial, n)
 		}
 	}
+	without := absent(t)
 	for name := range all {
-		if count[name] == 0 && mayLack(all[name]) {
-			t.Logf("NOT RUN: %s needs %s; scripts/newer gets a server that has it", name, all[name].Needs)
+		if why := mayLack(all[name], without); why != "" && count[name] == 0 {
+			t.Log(why)
 			continue
 		}
 		if count[name] != 3 { // 1 and 6 owners of one client, 6 of two
@@ -113,9 +142,10 @@ func TestSafetyOfTheWholeGrid(t *testing.T) {
 	if caught != repeats {
 		t.Errorf("local-none was caught in %d of %d runs", caught, repeats)
 	}
+	without := absent(t)
 	for name := range all {
-		if count[name] == 0 && mayLack(all[name]) {
-			continue
+		if count[name] == 0 && mayLack(all[name], without) != "" {
+			continue // TestEveryVariantRunsInOneGrid says so
 		}
 		if count[name] != repeats {
 			t.Errorf("%s ran %d times, want %d", name, count[name], repeats)

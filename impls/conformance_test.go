@@ -150,6 +150,9 @@ func conform(t *testing.T, o server.Options, variants []lock.Variant, options lo
 			if s == nil {
 				lacking(t, v.Needs)
 			}
+			if genuine && s.Source == server.Embedded && !testing.Short() {
+				t.Skipf("NOT RUN on a real server, and TestConformanceEmbedded runs it on this one; get one with scripts/servers %s", v.Needs.Kind)
+			}
 			// On a cluster the loads need not be large: they are on the single server.
 			options := options
 			options.Short = testing.Short() || s.Source == server.Embedded || s.Topology() != lock.Single
@@ -194,7 +197,7 @@ func conform(t *testing.T, o server.Options, variants []lock.Variant, options lo
 func start(t *testing.T, n lock.Needs, o server.Options, genuine bool) *server.Server {
 	t.Helper()
 	s, err := server.Start(t.Context(), n, o)
-	return accept(t, n, o, genuine, ending(t, s), err)
+	return accept(t, n, genuine, ending(t, s), err)
 }
 
 // provide is start for each of what variants need. It starts several at once, for most
@@ -223,7 +226,7 @@ func provide(t *testing.T, variants []lock.Variant, o server.Options, genuine bo
 	}
 	servers := make(map[lock.Needs]*server.Server)
 	for i, n := range needs {
-		servers[n] = accept(t, n, o, genuine, list[i], errs[i])
+		servers[n] = accept(t, n, genuine, list[i], errs[i])
 	}
 	return servers
 }
@@ -243,12 +246,12 @@ func ending(t *testing.T, s *server.Server) *server.Server {
 
 // accept returns s, which is what server.Start made of n, or nil if t gets along
 // without, or ends t.
-func accept(t *testing.T, n lock.Needs, o server.Options, genuine bool, s *server.Server, err error) *server.Server {
+func accept(t *testing.T, n lock.Needs, genuine bool, s *server.Server, err error) *server.Server {
 	t.Helper()
 	if n.Feature != "" && errors.Is(err, server.ErrMissing) && (!genuine || !required("valkey9")) {
 		return nil
 	}
-	if n.Kind != "redis" && o.Source != server.Embedded && errors.Is(err, server.ErrMissing) && (!genuine || !required(n.Kind)) {
+	if genuine && errors.Is(err, server.ErrMissing) && !required(n.Kind) {
 		return nil // it has no stand-in, or none is allowed
 	}
 	if err != nil {

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/lockbench/lockbench/harness/locktest"
 	"github.com/lockbench/lockbench/harness/server"
 	"github.com/lockbench/lockbench/impls"
 	"github.com/lockbench/lockbench/impls/failover"
@@ -92,7 +93,8 @@ func TestFailoverAcrossKinds(t *testing.T) {
 					for _, l := range lockers {
 						lease, token := acquire(l)
 						if token <= last {
-							t.Fatalf("violation: %s: token %d after %d", kind, token, last)
+							locktest.Violation(t, "%s: token %d after %d", kind, token, last)
+							t.FailNow()
 						}
 						last = token
 						if err := lease.Release(ctx); err != nil {
@@ -109,7 +111,8 @@ func TestFailoverAcrossKinds(t *testing.T) {
 				}
 				next, after := acquire(lockers[1])
 				if after <= token {
-					t.Fatalf("violation: after the death of %s: token %d after %d", kind, after, token)
+					locktest.Violation(t, "after the death of %s: token %d after %d", kind, after, token)
+					t.FailNow()
 				}
 				last = after
 				select {

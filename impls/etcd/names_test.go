@@ -4,6 +4,7 @@ import (
 	"errors"
 	"testing"
 
+	"github.com/lockbench/lockbench/harness/locktest"
 	"github.com/lockbench/lockbench/impls/lock"
 )
 
@@ -20,7 +21,8 @@ func TestNames(t *testing.T) {
 		}
 		switch _, err := l.TryAcquire(ctx, key); {
 		case err == nil:
-			t.Fatal("violation: a try beside the holder was granted the key")
+			locktest.Violation(t, "a try beside the holder was granted the key")
+			t.FailNow()
 		case !errors.Is(err, lock.ErrHeld):
 			t.Fatalf("a try beside the holder: %v", err)
 		}

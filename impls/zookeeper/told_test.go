@@ -123,7 +123,8 @@ func TestNotTold(t *testing.T) {
 	sent := settled(t, "its watch", l, of, 4)
 	leave()
 	if g := <-leaves; g.err == nil {
-		t.Fatal("violation: a waiter that left was granted the key")
+		locktest.Violation(t, "a waiter that left was granted the key")
+		t.FailNow()
 	}
 	sent = settled(t, "another list and watch", l, of, sent+2)
 	waiting("the end of a waiter")
