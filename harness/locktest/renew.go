@@ -69,7 +69,8 @@ func renew(e *env) {
 }
 
 // longWait lets an owner wait for three times its TTL and then hold, where the lease
-// is renewed for twice its TTL. If the machine stood still for long, a loss says nothing and the case is repeated.
+// is renewed for twice its TTL. If this process stood still for long, a loss says
+// nothing and the case is carried out again.
 func longWait(e *env) {
 	const rounds = 4
 	ttl := e.ttl
@@ -84,8 +85,8 @@ func longWait(e *env) {
 		switch {
 		case broken == "":
 			return
-		case gap > ttl/8 && n < rounds:
-			e.Logf("the machine stood still for %v of a lease of %v: once more (%s)", gap, ttl, broken)
+		case gap > ttl/2 && n < rounds: // as in renew
+			e.Logf("AGAIN: go %d of %d at long-wait: the process stood still for %v of a lease of %v: %s", n, rounds, gap, ttl, broken)
 		default:
 			e.Broken("%s", broken)
 		}
@@ -105,7 +106,10 @@ func waitLong(e *env, holder, waiter, other lock.Locker, key string, ttl time.Du
 	})
 	select {
 	case g := <-c:
-		e.Broken("Acquire of a key that is held ended with lease %v, error %v", g.lease, g.err)
+		if g.err == nil {
+			e.Violation("a waiter got in while the key was held")
+		}
+		e.Broken("Acquire of a key that is held ended with %v", g.err)
 	case <-time.After(3 * ttl):
 	}
 	e.free(held)
@@ -122,7 +126,7 @@ func waitLong(e *env, holder, waiter, other lock.Locker, key string, ttl time.Du
 		next = e.tryFor(other, key, hold)
 	}
 	if d, ok := g.lease.(lock.Deadliner); ok && next != nil && time.Now().Before(d.Deadline()) {
-		e.Broken("1 violation: after a wait of %v another owner got in before the deadline of the lease", 3*ttl)
+		e.Violation("another owner got in before the deadline of a lease that was granted after a wait of %v", 3*ttl)
 	}
 	select {
 	case <-g.lease.Lost():
