@@ -48,7 +48,10 @@ func TestRedlockFreesEverywhere(t *testing.T) {
 		q.proxies[4].ResetNext(fault.Down)
 		lease := mustTry(t, l, q.key)
 		q.becomes(t, 5)
-		q.free(t, lease)
+		if err := lease.Release(t.Context()); err != nil {
+			t.Errorf("Release: %v", err)
+		}
+		q.becomes(t, 0)
 		went(append(all("set"), all("release")...)...)
 
 		q.do(t, []int{0, 1, 2}, "SET", q.key, "somebody")
@@ -66,10 +69,10 @@ func TestRedlockFreesEverywhere(t *testing.T) {
 // majority then gets the key, and nobody beside it.
 func TestRedlockInterleaved(t *testing.T) {
 	eachQuorum(t, func(t *testing.T, q *quorum) {
-		other := q.open(t, lock.Config{})
 		for at := range 5 {
 			g := newGate(fmt.Sprintf("before-set-%d", at+1))
-			first := try(t, q.open(t, lock.Config{Hook: g.hook}), q.key)
+			one, other := q.open(t, lock.Config{Hook: g.hook}), q.open(t, lock.Config{})
+			first := try(t, one, q.key)
 			wait(t, "the first client", g.reached)
 			q.becomes(t, at)
 			second := wait(t, "the second client", try(t, other, q.key))
@@ -87,7 +90,7 @@ func TestRedlockInterleaved(t *testing.T) {
 				t.Fatalf("stopped before node %d: the first got %v, the second %v", at+1, stopped.err, second.err)
 			}
 			q.refuse(t, other, "beside the one that won")
-			q.free(t, winner.lease)
+			q.free(t, winner.lease, one, other)
 		}
 	})
 }
@@ -96,10 +99,10 @@ func TestRedlockInterleaved(t *testing.T) {
 // majority is free, and keeps the key when the release goes on.
 func TestRedlockReleaseInterleaved(t *testing.T) {
 	eachQuorum(t, func(t *testing.T, q *quorum) {
-		other := q.open(t, lock.Config{})
 		for at := range 5 {
 			g := newGate(fmt.Sprintf("before-release-%d", at+1))
-			lease := mustTry(t, q.open(t, lock.Config{Hook: g.hook}), q.key)
+			one, other := q.open(t, lock.Config{Hook: g.hook}), q.open(t, lock.Config{})
+			lease := mustTry(t, one, q.key)
 			q.becomes(t, 5)
 			ctx, released := t.Context(), make(chan error, 1)
 			go func() { released <- lease.Release(ctx) }()
@@ -116,12 +119,14 @@ func TestRedlockReleaseInterleaved(t *testing.T) {
 			if err := wait(t, "the release", released); err != nil {
 				t.Errorf("Release, stopped before node %d: %v", at+1, err)
 			}
+			q.close(t, one)
 			if next == nil {
 				q.becomes(t, 0)
+				q.close(t, other)
 				continue
 			}
 			q.refuse(t, other, "after the release before it went on")
-			q.free(t, next)
+			q.free(t, next, other)
 		}
 	})
 }
@@ -188,9 +193,7 @@ func TestRedlockDies(t *testing.T) {
 				if !errors.Is(err, gone) {
 					t.Errorf("death at %s: %v", step, err)
 				}
-				if err := l.Close(); err != nil { // waits for what was on its way
-					t.Errorf("Close: %v", err)
-				}
+				q.close(t, l)
 				if n := q.held(t); n != want {
 					t.Errorf("death at %s: the key is on %d nodes, want %d", step, n, want)
 				}

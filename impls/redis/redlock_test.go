@@ -110,13 +110,40 @@ func (q *quorum) until(t *testing.T, what string, f func() bool) {
 	}
 }
 
-// free releases lease, which is held, and waits until no node has the key.
-func (q *quorum) free(t *testing.T, lease lock.Lease) {
+// free releases lease, which is held, and sees that no node has the key once the
+// clients are closed, which waits for what they have sent.
+func (q *quorum) free(t *testing.T, lease lock.Lease, clients ...lock.Locker) {
 	t.Helper()
 	if err := lease.Release(t.Context()); err != nil {
 		t.Errorf("Release: %v", err)
 	}
-	q.becomes(t, 0)
+	q.close(t, clients...)
+	if n := q.held(t); n != 0 {
+		t.Errorf("the key is on %d nodes after its release", n)
+	}
+}
+
+// close closes clients and waits for what they have sent.
+func (q *quorum) close(t *testing.T, clients ...lock.Locker) {
+	t.Helper()
+	for _, l := range clients {
+		if err := l.Close(); err != nil {
+			t.Errorf("Close: %v", err)
+		}
+	}
+}
+
+// answered takes the key for l on all nodes, of which the first three have answered: the
+// next answer of these is not to the SET.
+func (q *quorum) answered(t *testing.T, l lock.Locker) lock.Lease {
+	t.Helper()
+	for _, p := range q.proxies[3:] {
+		p.Set(fault.Down, fault.Hold)
+	}
+	lease := mustTry(t, l, q.key)
+	q.proxies.SetBoth(fault.Pass)
+	q.becomes(t, 5)
+	return lease
 }
 
 // refuse fails the test unless TryAcquire finds the key held.
@@ -196,8 +223,7 @@ func TestRedlockOpen(t *testing.T) {
 				t.Errorf("%d of 5 nodes away: Open returned %v", i+1, err)
 			}
 			if err == nil {
-				q.free(t, mustTry(t, l, q.key))
-				_ = l.Close()
+				q.free(t, mustTry(t, l, q.key), l)
 			}
 		}
 	})
@@ -218,11 +244,12 @@ func TestRedlockStalled(t *testing.T) {
 		if n := q.held(t); n != 3 {
 			t.Errorf("the key is on %d nodes, want the 3 that are not stalled", n)
 		}
-		q.free(t, lease)
-		q.proxies.SetBoth(fault.Pass)
-		if err := l.Close(); err != nil { // waits for what was on its way
-			t.Errorf("Close: %v", err)
+		if err := lease.Release(t.Context()); err != nil {
+			t.Errorf("Release: %v", err)
 		}
+		q.becomes(t, 0)
+		q.proxies.SetBoth(fault.Pass)
+		q.close(t, l)
 		if n := q.held(t); n != 0 {
 			t.Errorf("a late grant stayed behind on %d nodes", n)
 		}
@@ -256,8 +283,8 @@ func TestRedlockMajorityStalled(t *testing.T) {
 // back at once; a minority keeps nobody out, wherever it is.
 func TestRedlockMinority(t *testing.T) {
 	eachQuorum(t, func(t *testing.T, q *quorum) {
-		l := q.open(t, lock.Config{})
 		for i := range 5 {
+			l := q.open(t, lock.Config{})
 			three, two := []int{i, (i + 2) % 5, (i + 3) % 5}, []int{i, (i + 3) % 5}
 			q.do(t, three, "SET", q.key, "somebody")
 			q.refuse(t, l, "while another owner has 3 of 5 nodes")
@@ -269,7 +296,10 @@ func TestRedlockMinority(t *testing.T) {
 			if err := mustTry(t, l, q.key).Release(t.Context()); err != nil {
 				t.Errorf("Release of 3 of 5: %v", err)
 			}
-			q.becomes(t, 2) // it frees nobody else's
+			q.close(t, l)
+			if n := q.held(t); n != 2 { // it frees nobody else's
+				t.Errorf("%d nodes have the key, want the 2 of somebody", n)
+			}
 			q.do(t, two, "DEL", q.key)
 		}
 	})
@@ -293,7 +323,7 @@ func TestRedlockValidity(t *testing.T) {
 		if d := lease.(lock.Deadliner).Deadline(); d.Before(before.Add(want)) || d.After(sent.Add(want)) {
 			t.Errorf("the deadline is %v after the call and %v after the first SET, want %v between", d.Sub(before), d.Sub(sent), want)
 		}
-		q.free(t, lease)
+		q.free(t, lease, l)
 
 		const brief = 100 * time.Millisecond
 		late := q.open(t, lock.Config{TTL: brief, Hook: func(_ context.Context, step string) error {
@@ -317,8 +347,8 @@ func TestRedlockValidity(t *testing.T) {
 // gave back what was held.
 func TestRedlockExtend(t *testing.T) {
 	eachQuorum(t, func(t *testing.T, q *quorum) {
-		l := q.open(t, lock.Config{})
 		for gone, want := range []error{nil, nil, nil, lock.ErrLost, lock.ErrLost, lock.ErrLost} {
+			l := q.open(t, lock.Config{})
 			lease := mustTry(t, l, q.key)
 			q.becomes(t, 5) // some may come later than the grant
 			q.do(t, everywhere[:gone], "DEL", q.key)
@@ -335,11 +365,12 @@ func TestRedlockExtend(t *testing.T) {
 			if err := lease.Release(t.Context()); !errors.Is(err, want) {
 				t.Errorf("Release with %d of 5 keys gone: %v, want %v", gone, err, want)
 			}
+			q.close(t, l)
 			q.becomes(t, 0)
 		}
 		// Without the answers of a majority nothing is known, and the earlier end counts.
-		lease := mustTry(t, l, q.key)
-		q.becomes(t, 5)
+		l := q.open(t, lock.Config{})
+		lease := q.answered(t, l)
 		for i := range 3 {
 			q.proxies[i].ResetNext(fault.Down)
 		}
@@ -351,7 +382,7 @@ func TestRedlockExtend(t *testing.T) {
 		if d := lease.(lock.Deadliner).Deadline(); d.Before(before) || d.After(time.Now().Add(time.Minute)) {
 			t.Errorf("the deadline is %v away, and some nodes may have set theirs to a minute", time.Until(d))
 		}
-		q.free(t, lease)
+		q.free(t, lease, l)
 	})
 }
 
@@ -360,7 +391,7 @@ func TestRedlockExtend(t *testing.T) {
 func TestRedlockReleaseLost(t *testing.T) {
 	eachQuorum(t, func(t *testing.T, q *quorum) {
 		l := q.open(t, lock.Config{})
-		q.free(t, mustTry(t, l, q.key)) // every node knows the script by now
+		q.free(t, mustTry(t, l, q.key), l) // every node knows the script by now
 		for name, c := range map[string]struct {
 			lost  fault.Direction
 			left  int
@@ -369,8 +400,8 @@ func TestRedlockReleaseLost(t *testing.T) {
 			"the answers of a majority":  {fault.Down, 0, lock.ErrLost}, // its keys may have ended before
 			"the commands to a majority": {fault.Up, 3, nil},
 		} {
-			lease := mustTry(t, l, q.key)
-			q.becomes(t, 5)
+			l := q.open(t, lock.Config{})
+			lease := q.answered(t, l)
 			for i := range 3 {
 				q.proxies[i].ResetNext(c.lost)
 			}
@@ -386,6 +417,7 @@ func TestRedlockReleaseLost(t *testing.T) {
 					t.Errorf("%s were lost: Release returned %v, want %v", name, err, want)
 				}
 			}
+			q.close(t, l)
 			q.becomes(t, min(c.left, 1))
 			q.do(t, []int{0}, "DEL", q.key)
 		}
@@ -420,6 +452,7 @@ func TestRedlockRestart(t *testing.T) {
 		l := q.open(t, lock.Config{})
 		q.do(t, []int{3, 4}, "SET", q.key, "somebody")
 		mustTry(t, l, q.key)
+		q.close(t, l) // what it has sent to the other two has come too late
 		q.do(t, []int{3, 4}, "DEL", q.key)
 		q.refuse(t, other, "before the restart")
 		q.do(t, []int{0}, "DEL", q.key) // what a restart without data does
