@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bufio"
 	"fmt"
 	"io"
 	"os"
@@ -29,14 +28,14 @@ func (p pardon) covers(f failure) bool {
 // readPardons reads the list of a file. Each line is a date, a package, a test and
 // a reason, with spaces between them; what follows a # is left out.
 func readPardons(name string) (list []pardon, err error) {
-	f, err := os.Open(name)
+	file, err := os.ReadFile(name)
 	if err != nil {
 		return nil, err
 	}
-	defer f.Close()
-	lines := bufio.NewScanner(f)
-	for n := 1; lines.Scan(); n++ {
-		text, _, _ := strings.Cut(lines.Text(), "#")
+	n := 0
+	for line := range strings.Lines(string(file)) {
+		n++
+		text, _, _ := strings.Cut(line, "#")
 		words := strings.Fields(text)
 		if len(words) == 0 {
 			continue
@@ -49,7 +48,7 @@ func readPardons(name string) (list []pardon, err error) {
 		}
 		list = append(list, pardon{words[0], words[1], words[2], strings.Join(words[3:], " ")})
 	}
-	return list, lines.Err()
+	return list, nil
 }
 
 // grave is what no test may do even once: two owners inside (see
@@ -92,7 +91,7 @@ func chances(failed []failure, list []pardon) (tests []failure, reasons []pardon
 func secondChance(failed []failure, list []pardon, args []string, stdout, stderr io.Writer) bool {
 	tests, reasons, why := chances(failed, list)
 	if why != "" {
-		fmt.Fprintf(stdout, "\nno second chance: %s\n", why)
+		_, _ = fmt.Fprintf(stdout, "\nno second chance: %s\n", why)
 		return false
 	}
 	var flags []string
@@ -103,14 +102,14 @@ func secondChance(failed []failure, list []pardon, args []string, stdout, stderr
 		}
 	}
 	for i, f := range tests {
-		fmt.Fprintf(stdout, "\nFLAKY? %s %s failed and is run once more, alone\n", f.Package, f.Test)
+		_, _ = fmt.Fprintf(stdout, "\nFLAKY? %s %s failed and is run once more, alone\n", f.Package, f.Test)
 		cmd := exec.Command("go", slices.Concat([]string{"test"}, flags, []string{"-count=1", "-run=" + exactly(f.Test), f.Package})...)
 		cmd.Stdout, cmd.Stderr = stdout, stderr
 		if err := cmd.Run(); err != nil {
-			fmt.Fprintf(stdout, "%s %s failed twice: %v\n", f.Package, f.Test, err)
+			_, _ = fmt.Fprintf(stdout, "%s %s failed twice: %v\n", f.Package, f.Test, err)
 			return false
 		}
-		fmt.Fprintf(stdout, "FLAKY: %s %s failed once and passed once; on the list since %s: %s\n", f.Package, f.Test, reasons[i].date, reasons[i].reason)
+		_, _ = fmt.Fprintf(stdout, "FLAKY: %s %s failed once and passed once; on the list since %s: %s\n", f.Package, f.Test, reasons[i].date, reasons[i].reason)
 	}
 	return true
 }

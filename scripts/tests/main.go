@@ -34,7 +34,7 @@ func main() {
 func run(args []string, stdout, stderr io.Writer) int {
 	status, err := tests(args, stdout, stderr)
 	if err != nil {
-		fmt.Fprintf(stderr, "tests: %v\n", err)
+		_, _ = fmt.Fprintf(stderr, "tests: %v\n", err)
 		return max(status, 1)
 	}
 	return status

@@ -80,7 +80,7 @@ func (r *report) take(e event) {
 	switch e.Action {
 	case "build-output":
 		r.builds[e.ImportPath] += e.Output
-		fmt.Fprint(r.out, e.Output)
+		_, _ = fmt.Fprint(r.out, e.Output)
 		return
 	case "build-fail":
 		return
@@ -91,7 +91,7 @@ func (r *report) take(e event) {
 		r.packages[e.Package] = p
 	}
 	if r.verbose && e.Action == "output" {
-		fmt.Fprint(r.out, e.Output)
+		_, _ = fmt.Fprint(r.out, e.Output)
 	}
 	if e.Test == "" {
 		switch e.Action {
@@ -153,7 +153,7 @@ func (r *report) end(p *pkg) {
 	}
 	for line := range strings.Lines(p.output.String()) {
 		if strings.HasPrefix(line, "ok ") || strings.HasPrefix(line, "? ") || strings.HasPrefix(line, "\t") {
-			fmt.Fprint(r.out, line)
+			_, _ = fmt.Fprint(r.out, line)
 		}
 	}
 }
@@ -169,10 +169,10 @@ func (r *report) fail(p *pkg) {
 		}
 	}
 	if !r.verbose {
-		fmt.Fprint(r.out, p.output.String())
+		_, _ = fmt.Fprint(r.out, p.output.String())
 	}
 	if p.status == "" {
-		fmt.Fprintf(r.out, "FAIL\t%s [%s]\n", p.name, cutShort)
+		_, _ = fmt.Fprintf(r.out, "FAIL\t%s [%s]\n", p.name, cutShort)
 	}
 	r.write(failure{Package: p.name, Status: cmp.Or(p.status, cutShort), Seconds: p.elapsed, Output: p.output.String()})
 }
@@ -192,7 +192,7 @@ func inTurn(list []*test) []*test {
 func (r *report) failed(p *pkg, t *test, indent string) {
 	if t.status == "fail" || t.status == "" || loud.MatchString(t.output.String()) {
 		if !r.verbose {
-			fmt.Fprint(r.out, t.text(indent))
+			_, _ = fmt.Fprint(r.out, t.text(indent))
 		}
 		r.write(failure{
 			Package: p.name, Test: t.name, Status: cmp.Or(t.status, cutShort), Seconds: t.elapsed, Output: t.output.String(),
@@ -210,7 +210,7 @@ func (r *report) write(f failure) {
 		return
 	}
 	if err := r.failures.Encode(f); err != nil {
-		fmt.Fprintf(r.out, "tests: %v\n", err)
+		_, _ = fmt.Fprintf(r.out, "tests: %v\n", err)
 	}
 }
 
@@ -251,7 +251,7 @@ func (r *report) finish() (failed bool) {
 	}
 	failed = slices.ContainsFunc(r.done, func(p *pkg) bool { return p.status != "pass" && p.status != "skip" })
 	if failed {
-		fmt.Fprintln(r.out, "FAIL") // go test closes with it, but not in JSON
+		_, _ = fmt.Fprintln(r.out, "FAIL") // go test closes with it, but not in JSON
 	}
 	r.summary()
 	return failed

@@ -118,9 +118,9 @@ func table(title string, list []timing) string {
 		return ""
 	}
 	var b strings.Builder
-	fmt.Fprintf(&b, "\n%s:\n", title)
+	_, _ = fmt.Fprintf(&b, "\n%s:\n", title)
 	for _, t := range list {
-		fmt.Fprintf(&b, "%8.1f s  %s\n", t.seconds, t.name)
+		_, _ = fmt.Fprintf(&b, "%8.1f s  %s\n", t.seconds, t.name)
 	}
 	return b.String()
 }
@@ -136,21 +136,21 @@ func (r *report) summary() {
 		tests = append(tests, p.own()...)
 	}
 	tests = longest(tests)
-	fmt.Fprint(r.out, table("packages by time", longest(packages)))
-	fmt.Fprint(r.out, table(fmt.Sprintf("the %d slowest tests, without their subtests", slowest), tests[:min(slowest, len(tests))]))
+	_, _ = fmt.Fprint(r.out, table("packages by time", longest(packages)))
+	_, _ = fmt.Fprint(r.out, table(fmt.Sprintf("the %d slowest tests, without their subtests", slowest), tests[:min(slowest, len(tests))]))
 	if len(r.again) > 0 {
-		fmt.Fprintf(r.out, "\ncarried out again within a test, %d times:\n", len(r.again))
+		_, _ = fmt.Fprintf(r.out, "\ncarried out again within a test, %d times:\n", len(r.again))
 		for _, line := range r.again {
-			fmt.Fprintf(r.out, "  %s\n", line)
+			_, _ = fmt.Fprintf(r.out, "  %s\n", line)
 		}
 	}
 	if len(r.left)+len(r.missing) > 0 {
-		fmt.Fprintln(r.out)
+		_, _ = fmt.Fprintln(r.out)
 	}
 	for _, reason := range r.left.sorted() {
-		fmt.Fprintf(r.out, "left out: %s (%s)\n", reason, many(r.left[reason]))
+		_, _ = fmt.Fprintf(r.out, "left out: %s (%s)\n", reason, many(r.left[reason]))
 	}
 	for _, what := range r.missing.sorted() {
-		fmt.Fprintf(r.out, "not tested here: %s (%s)\n", what, many(r.missing[what]))
+		_, _ = fmt.Fprintf(r.out, "not tested here: %s (%s)\n", what, many(r.missing[what]))
 	}
 }
