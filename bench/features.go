@@ -34,7 +34,7 @@ func features() []feature {
 		{"conditions", can(lock.Cond), []string{"cond-signal", "cond-broadcast"}},
 		{"several keys as one", can(lock.Multi), []string{"multi"}},
 		{"free again if the holder dies", func(v lock.Variant) bool { return excludes(v) && !v.Unsafe.Has(lock.Crash) && v.Needs.Kind != "" }, []string{"lease-ends"}},
-		{"lease kept alive, and its loss noticed", can(lock.Renew), []string{"renew", "lost"}},
+		{"lease kept alive, and its loss noticed", can(lock.Renew), []string{"renew", "long-wait", "lost"}},
 		{"lease that the holder may extend", can(lock.Extend), []string{"extend"}},
 		{"fencing token", can(lock.Fencing), []string{"fencing"}},
 		{"never frees another's lease", func(v lock.Variant) bool { return excludes(v) && v.Unsafe&(lock.LateRelease|lock.Crash) == 0 }, []string{"late-release"}},
