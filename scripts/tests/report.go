@@ -165,7 +165,7 @@ var loud = regexp.MustCompile(`(?m)^(panic: |fatal error: |WARNING: DATA RACE|SI
 func (r *report) fail(p *pkg) {
 	for _, t := range inTurn(p.tests) {
 		if t.parent == nil {
-			r.failed(p, t, "")
+			r.print(p, t, "")
 		}
 	}
 	if !r.verbose {
@@ -188,8 +188,8 @@ func inTurn(list []*test) []*test {
 	})
 }
 
-// failed is fail for t and its subtests, whose verdicts are indented by indent.
-func (r *report) failed(p *pkg, t *test, indent string) {
+// print is fail for t and its subtests, whose verdicts are indented by indent.
+func (r *report) print(p *pkg, t *test, indent string) {
 	if t.status == "fail" || t.status == "" || loud.MatchString(t.output.String()) {
 		if !r.verbose {
 			_, _ = fmt.Fprint(r.out, t.text(indent))
@@ -200,7 +200,7 @@ func (r *report) failed(p *pkg, t *test, indent string) {
 		})
 	}
 	for _, s := range inTurn(t.subtests) {
-		r.failed(p, s, indent+"    ")
+		r.print(p, s, indent+"    ")
 	}
 }
 

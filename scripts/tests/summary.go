@@ -31,7 +31,7 @@ func many(n int) string {
 
 var (
 	// logged is a line of t.Log, t.Skip or t.Error, with the place it comes from.
-	logged = regexp.MustCompile(`^ +\S+\.go:\d+: (.*)`)
+	logged = regexp.MustCompile(`^ {4}\S+\.go:\d+: (.*)`)
 	// unrun is how our tests open what they say of something that they do not test.
 	unrun = regexp.MustCompile(`^(SKIPPED, )?NOT (RUN|TESTED|MEASURED|A REAL SERVER)\b[:, ]*`)
 	// got is the command that gets what is missing, which such a message names.
