@@ -36,6 +36,8 @@ var (
 	unrun = regexp.MustCompile(`^(SKIPPED, )?NOT (RUN|TESTED|MEASURED|A REAL SERVER)\b[:, ]*`)
 	// got is the command that gets what is missing, which such a message names.
 	got = regexp.MustCompile(`scripts/servers ([a-z][a-z-]*)`)
+	// poor is how a server that is there, but not enough, is refused.
+	poor = regexp.MustCompile(`needs an? ([a-z]+)\b.*, found `)
 	// engine is what is said of containers.
 	engine = regexp.MustCompile(`container engine|scripts/image|\bdocker\b`)
 )
@@ -47,6 +49,9 @@ func wanted(reason string) string {
 		return "valkey9"
 	}
 	if m := got.FindStringSubmatch(reason); m != nil {
+		return m[1]
+	}
+	if m := poor.FindStringSubmatch(reason); m != nil {
 		return m[1]
 	}
 	if engine.MatchString(reason) {
