@@ -13,7 +13,7 @@ LINT    := $(GO) run github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.1
 FLAGS   := -timeout=60m -p=$(shell expr $$(getconf _NPROCESSORS_ONLN) + 1)
 ALL     := ./impls ./bench ./impls/redis ./...
 # It says at the end what this machine could not test, which go test keeps to itself.
-TEST    := $(GO) run ./scripts/tests $(if $(FAILURES),-fail $(FAILURES)) $(if $(AGAIN),-again $(AGAIN)) $(FLAGS)
+TEST    := $(GO) run ./bench/tests $(if $(FAILURES),-fail $(FAILURES)) $(if $(AGAIN),-again $(AGAIN)) $(FLAGS)
 
 # A long run may be kept under a name of its own: make plots RUN=results/runs/mine.jsonl
 # What another profile measures is not kept: make plots PROFILE=smoke leaves its run and

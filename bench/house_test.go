@@ -43,7 +43,7 @@ var floors = map[string][]string{
 	"impls/peer":               {"impls/lock", "impls/etcd", "impls/redis", "impls/redis/goredis"},
 	"impls":                    {"impls/etcd", "impls/failover", "impls/local", "impls/lock", "impls/peer", "impls/redis", "impls/redis/goredis", "impls/redis/redigo", "impls/redis/rueidis", "impls/sql", "impls/zookeeper"},
 	"plots":                    {"results"},
-	"scripts/tests":            nil,
+	"bench/tests":              nil,
 	"bench":                    {"impls", "impls/lock", "results", "harness", "harness/server", "harness/server/etcdchild", "harness/fault", "plots"},
 }
 

@@ -299,9 +299,9 @@ func oddKeys(e *env) {
 	}
 }
 
-// crowd puts a thousand owners on one key.
+// crowd puts hundreds of owners on one key.
 func crowd(e *env) {
-	owners := 1000
+	owners := 400
 	if e.o.Short {
 		owners = 100
 	}

@@ -36,10 +36,10 @@ func renewCases() []Case {
 	}
 }
 
-// renew holds a key for several times its TTL. A lease that is renewed each third of
-// its TTL ends if this process stands still for two thirds of it, as that of any
-// holder does: then the loss says nothing of renewal, and the case is carried out
-// again.
+// renew holds a key for several times its TTL. Nobody else may get in before the
+// Deadline. If that has passed, the renewals came late: because this process stood
+// still or had too little of the machine, or because the lock does not renew, which
+// it would do in each round.
 func renew(e *env) {
 	const rounds = 4
 	ttl := 2 * e.ttl
@@ -49,22 +49,36 @@ func renew(e *env) {
 		still := stillness(e)
 		lease := e.take(e.open(ttl), key)
 		next := e.tryFor(b, key, 3*ttl+ttl/2)
-		if gap := still(); next != nil && gap > ttl/2 && n < rounds {
-			e.Logf("AGAIN: go %d of %d at renew: the process stood still for %v of a lease of %v", n, rounds, gap, ttl)
+		now, gap := time.Now(), still()
+		d, tells := lease.(lock.Deadliner)
+		if next != nil && tells && now.Before(d.Deadline()) {
+			e.Violation("another owner got in %v before the deadline of a lease that is kept alive", d.Deadline().Sub(now))
+		}
+		lost := isClosed(lease.Lost())
+		if next == nil && !lost {
+			if err := e.release(lease); err != nil {
+				e.Broken("release after %v of renewals: %v", 3*ttl, err)
+			}
+			return
+		}
+		if late := gap > ttl/4 || tells && !now.Before(d.Deadline()); late && n < rounds {
+			e.Logf("AGAIN: go %d of %d at renew: the renewals of a lease of %v came late (this process stood still for %v)", n, rounds, ttl, gap)
 			continue
 		}
-		if next != nil {
-			e.Violation("another owner got in while a lease of %v was held and should have been renewed", ttl)
-		}
-		select {
-		case <-lease.Lost():
+		if next == nil {
 			e.Broken("Lost is closed, although nobody else got in")
-		default:
 		}
-		if err := e.release(lease); err != nil {
-			e.Broken("release after %v of renewals: %v", 3*ttl, err)
-		}
-		return
+		e.Violation("another owner got in while a lease of %v was held and should have been renewed", ttl)
+	}
+}
+
+// isClosed reports whether c, which may be nil, is closed.
+func isClosed(c <-chan struct{}) bool {
+	select {
+	case <-c:
+		return true
+	default:
+		return false
 	}
 }
 
@@ -85,7 +99,7 @@ func longWait(e *env) {
 		switch {
 		case broken == "":
 			return
-		case gap > ttl/2 && n < rounds: // as in renew
+		case gap > ttl/4 && n < rounds:
 			e.Logf("AGAIN: go %d of %d at long-wait: the process stood still for %v of a lease of %v: %s", n, rounds, gap, ttl, broken)
 		default:
 			e.Broken("%s", broken)

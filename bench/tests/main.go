@@ -2,7 +2,7 @@
 // what nobody sees otherwise without -v: where the time went, which cases were
 // carried out more than once, and which tests this machine could not run.
 //
-//	go run ./scripts/tests [-fail FILE] [-again LIST] [flags and packages of go test]
+//	go run ./bench/tests [-fail FILE] [-again LIST] [flags and packages of go test]
 //
 // With -fail, FILE gets one JSON object for each package and each test that failed,
 // with its whole output (type failure). With -again, the tests that failed are run once more, each
