@@ -108,7 +108,6 @@ func (g *grid) flags(fs *flag.FlagSet) {
 	fs.BoolVar(&g.try, "try", g.try, "try to acquire once and count refusals instead of waiting")
 
 	fs.BoolVar(&g.ownKeys, "own-keys", g.ownKeys, "give every owner a key of its own, as far as -keys goes, instead of a choice")
-	fs.Var(bounded[string]{&g.holdBy, holdMethod}, "hold-by", "`method` of timing a hold: sleep, nanosleep or spin (default by its length)")
 	fs.Var(bounded[time.Duration]{&g.warmup, span}, "warmup", "least `time` before measuring")
 	fs.Var(bounded[time.Duration]{&g.window, lasting}, "for", "measured `time` of each run (default 1s, unless -ops is given)")
 	fs.Var(bounded[int64]{&g.ops, grants}, "ops", "measure this `number` of attempts, granted or not, instead of a time")
@@ -205,14 +204,6 @@ func lasting(text string) (time.Duration, error) {
 		err = errors.New("want a time above 0, such as 500ms or 2s")
 	}
 	return d, err
-}
-
-func holdMethod(text string) (string, error) {
-	switch text {
-	case harness.HoldSleep, harness.HoldNanosleep, harness.HoldSpin:
-		return text, nil
-	}
-	return "", fmt.Errorf("want %s, %s or %s", harness.HoldSleep, harness.HoldNanosleep, harness.HoldSpin)
 }
 
 // addresses is the flag that names servers of a kind. Its commas separate

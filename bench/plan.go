@@ -29,7 +29,6 @@ type grid struct {
 
 	try      bool // Load.Try
 	ownKeys  bool // Load.OwnKeys
-	holdBy   string
 	warmup   time.Duration
 	window   time.Duration // 0 is defaultWindow, unless ops bounds the runs
 	ops      int64
@@ -209,7 +208,7 @@ func (g grid) split(chosen, all []lock.Variant) (bound func(results.Load) []lock
 
 // loads lists every combination, the owners varying fastest.
 func (g grid) loads() (list []results.Load, skipped int) {
-	base := []results.Load{{Try: g.try, OwnKeys: g.ownKeys, HoldBy: g.holdBy, Warmup: g.warmup, For: g.window, Ops: g.ops}}
+	base := []results.Load{{Try: g.try, OwnKeys: g.ownKeys, Warmup: g.warmup, For: g.window, Ops: g.ops}}
 	base = cross(base, g.waits, func(l *results.Load, v time.Duration) { l.Wait = v })
 	base = cross(base, g.rtts, func(l *results.Load, v time.Duration) { l.RTT = v })
 	base = cross(base, g.rates, func(l *results.Load, v float64) { l.Rate = v })

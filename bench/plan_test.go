@@ -310,7 +310,7 @@ func TestSmokeProfile(t *testing.T) {
 
 func TestPrint(t *testing.T) {
 	args := strings.Fields("run -algo redis-token,redis-fenced -client goredis -owners 1,8 -hold 1ms,exp:2ms -repeat 2 -for 2s " +
-		"-ttl 5s -conns 3 -renew 1s -retry-max 50ms -timeout 1s -hold-by spin -fault pause@1s+300ms -seed 7")
+		"-ttl 5s -conns 3 -renew 1s -retry-max 50ms -timeout 1s -fault pause@1s+300ms -seed 7")
 	o := lockbench(t, append(args, "-print")...) // nothing is started: without a server flag and in no time
 	if o.status != 0 || o.stderr != "" {
 		t.Fatalf("%+v", o)

@@ -444,7 +444,6 @@ func also(t harness.Trial) string {
 		}
 	}
 	c := t.Config
-	add("hold-by", t.Load.HoldBy, t.Load.HoldBy == "")
 	add("renew", c.Renew, c.Renew == 0)
 	add("retry-max", c.Retry.Max, c.Retry.Max == 0)
 	add("timeout", c.Timeout, c.Timeout == 0)

@@ -122,7 +122,6 @@ func TestRunBadInput(t *testing.T) {
 		{"owners", []string{"-owners", "x"}, exitMisuse, `invalid value "x" for flag -owners: want whole numbers from 1`},
 		{"no owners", []string{"-owners", "0"}, exitMisuse, "-owners: want whole numbers from 1"},
 		{"hold", []string{"-hold", "1"}, exitMisuse, "-hold: "},
-		{"hold method", []string{"-hold-by", "prayer"}, exitMisuse, "want sleep, nanosleep or spin"},
 		{"time", []string{"-for", "-1s"}, exitMisuse, "want a time with its unit"},
 		{"fault", []string{"-fault", "explode"}, exitMisuse, "pause@2s+300ms"},
 		{"seed", []string{"-seed", "-1"}, exitMisuse, "want a whole number from 0"},

@@ -27,7 +27,6 @@ keys: 1,16
 skew: [0, 0.99]
 own-keys: false
 hold: [1ms, exp:500us]
-hold-by: spin
 think: lognormal:1ms:0.5
 rate: 0
 wait: 250ms
@@ -45,7 +44,7 @@ seed: 9
 yardstick: false
 `
 	flags := strings.Fields("-algo redis-token,redis-set* -client goredis -owners 4,8 -clients 1,2 -keys 1,16 -skew 0,0.99 " +
-		"-own-keys=false -hold 1ms,exp:500us -hold-by spin -think lognormal:1ms:0.5 -rate 0 -wait 250ms -warmup 100ms -for 2s " +
+		"-own-keys=false -hold 1ms,exp:500us -think lognormal:1ms:0.5 -rate 0 -wait 250ms -warmup 100ms -for 2s " +
 		"-ttl 5s,10s -renew 1s -retry 1ms -retry-max 20ms -timeout 1s -conns 4 -fault pause@1s+100ms -repeat 2 -seed 9 -yardstick=false")
 	byFlags := call(t, append([]string{"run", "-print", "-format", "json"}, flags...)...)
 	byFile := call(t, "run", "-print", "-format", "json", "-scenario", writeScenario(t, text))

@@ -4,9 +4,17 @@ import "time"
 
 // clock reads the monotonic clock as ns since it was made. One reading is
 // cheaper than a time.Time and fits into 8 bytes of a grant log.
-type clock struct{ zero time.Time }
+type clock struct {
+	zero time.Time
+	// monotonic is the system's own reading of that clock at zero, CLOCK_MONOTONIC
+	// in ns; 0 where nothing needs it.
+	monotonic int64
+}
 
-func newClock() clock { return clock{time.Now()} }
+func newClock() clock {
+	zero := time.Now()
+	return clock{zero, monotonic(zero)}
+}
 
 func (c clock) now() int64 { return int64(time.Since(c.zero)) }
 

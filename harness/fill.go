@@ -19,7 +19,8 @@ func (s *session) fill(run *results.Run) error {
 	run.Faults = s.struck
 
 	merged := map[string]*results.Histogram{
-		results.Acquire: {}, results.Release: {}, results.Hold: {}, results.Response: {}, results.Lag: {},
+		results.Acquire: {}, results.Release: {}, results.Hold: {},
+		results.Response: {}, results.Queue: {}, results.Lag: {}, results.Wait: {},
 	}
 	var (
 		log                     []grant
@@ -45,7 +46,9 @@ func (s *session) fill(run *results.Run) error {
 		merged[results.Hold].Merge(r.hold)
 		if r.response != nil {
 			merged[results.Response].Merge(r.response)
+			merged[results.Queue].Merge(r.queue)
 			merged[results.Lag].Merge(r.lag)
+			merged[results.Wait].Merge(r.wait)
 		}
 		log = append(log, r.log...)
 		lost, timeouts, errs, waiting = lost+r.lost, timeouts+r.timeouts, errs+r.errors, waiting+r.waiting
@@ -190,20 +193,12 @@ func (s *session) putWitness(run *results.Run) {
 func (s *session) putOpen(m results.Metrics, merged map[string]*results.Histogram) {
 	due := 0
 	for _, a := range s.plan {
-		if s.rec.window.holds(a.due) {
+		if s.rec.window.holds(s.zero + a.due) {
 			due++
 		}
 	}
 	served := merged[results.Response].Exact.Count + merged[results.Response].Overflow
 	m[results.Unserved] = float64(int64(due) - served)
-	if s.inSystem <= 0 || served == 0 {
-		return
-	}
-	// L = λ·W with W the mean time from due to freed; what was never served
-	// has no W, so such a run shows in Unserved instead.
-	w := merged[results.Response].Mean() + merged[results.Hold].Mean() + merged[results.Release].Mean()
-	l := float64(served) / s.length.Seconds() * w / 1e9
-	m[results.LittleError] = math.Abs(s.inSystem-l) / s.inSystem
 }
 
 // medians is the median acquire latency of the grants in each interval.

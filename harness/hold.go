@@ -2,59 +2,42 @@ package harness
 
 import (
 	"math/rand/v2"
-	"runtime"
 	"time"
 
 	"github.com/lockbench/lockbench/results"
 )
 
-// The methods by which a hold is timed. time.Sleep overshoots a wait below 1 ms
-// by about 1 ms, because the runtime's poller counts in ms; nanosleep overshoots
-// by some 75 µs; spinning is exact but takes a core from the server.
+// How a hold is waited for, as Load.HoldBy of a run tells it.
 const (
-	HoldNone      = "none"      // a hold of 0
-	HoldSleep     = "sleep"     // time.Sleep
-	HoldNanosleep = "nanosleep" // nanosleep(2) on the owner's own thread
-	HoldSpin      = "spin"      // reading the clock
+	HoldNone  = "none"  // a hold of 0
+	HoldTimer = "timer" // on the owner's timer, see Env.Timer
+	HoldSpin  = "spin"  // reading the clock: a mean below 50 µs
 )
 
-// Below spinBelow a spin disturbs the server less than a nanosleep misses its
-// mark; from sleepFrom the overshoot of time.Sleep is a few percent.
-const (
-	spinBelow = 50 * time.Microsecond
-	sleepFrom = 5 * time.Millisecond
-)
+// Holds below spinBelow are spun for. A timer wakes its owner some tens of µs late,
+// which is as long as such a hold, while a spin takes a P for no longer than the
+// handling of a message does.
+const spinBelow = 50 * time.Microsecond
 
-// holdMethod is the method that l asks for, or the one for its mean hold.
+// holdMethod is how the holds of l are waited for: those of its mean.
 func holdMethod(l results.Load) string {
 	switch {
 	case l.Hold.Mean <= 0:
 		return HoldNone
-	case l.HoldBy != "" && l.HoldBy != HoldNone:
-		return l.HoldBy
 	case l.Hold.Mean < spinBelow:
 		return HoldSpin
-	case l.Hold.Mean < sleepFrom:
-		return HoldNanosleep
 	}
-	return HoldSleep
+	return HoldTimer
 }
 
-// pause waits for d by the given method.
-func pause(method string, d time.Duration) {
-	if d <= 0 {
+// hold stays inside the lock for d.
+func (s *session) hold(owner int, d time.Duration) {
+	at := s.clock.now() + int64(d)
+	if d >= spinBelow {
+		s.waking.hold(s.sleepers[owner], at)
 		return
 	}
-	switch method {
-	case HoldSleep:
-		time.Sleep(d)
-	case HoldNanosleep:
-		runtime.LockOSThread()
-		nanosleep(d)
-		runtime.UnlockOSThread()
-	case HoldSpin:
-		for start := time.Now(); time.Since(start) < d; {
-		}
+	for s.clock.now() < at {
 	}
 }
 

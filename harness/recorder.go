@@ -38,10 +38,11 @@ type recorder struct {
 	done int64 // operations that ended, with or without a grant, since the load began
 	won  int64 // those with a grant, for warm-up and cost
 
-	// Response and lag are nil in a closed loop. A value beyond the range is
-	// counted by the histogram itself, so the errors of Record are not looked at.
-	acquireShared                         *results.Histogram // nil without readers
-	acquire, response, release, hold, lag *results.Histogram
+	// A value beyond the range is counted by the histogram itself, so the errors of
+	// Record are not looked at.
+	acquireShared              *results.Histogram // nil without readers
+	acquire, release, hold     *results.Histogram
+	response, queue, lag, wait *results.Histogram // nil in a closed loop
 
 	log     []grant
 	dropped int64 // when the log was full, 0 if it never was: the instant of the first grant that is missing
@@ -81,7 +82,9 @@ func newRecording(l results.Load, longest int64, interval int64, intervals int) 
 		r.hold = results.NewHistogram(longest)
 		if l.Rate > 0 {
 			r.response = results.NewHistogram(longest)
+			r.queue = results.NewHistogram(longest)
 			r.lag = results.NewHistogram(longest)
+			r.wait = results.NewHistogram(longest)
 		}
 		r.log = make([]grant, 0, max(maxGrants/n, 1024))
 		r.windows = make([]int64, intervals)
@@ -96,11 +99,19 @@ func (rec *recording) shard(owner int) *recorder { return &rec.shards[owner%len(
 type op struct {
 	owner, key                        int
 	due, called, granted, freed, done int64
+	free                              int64 // open loop: since when its owner could have taken it
 	cycle                             int64 // closed loop: since the owner's previous round ended
 	shared, lost                      bool
 	early                             bool  // it ended before the window was seen to begin
 	err                               error // of Release, other than lost
 }
+
+// queue is how long an arrival found all owners busy: from due until one was free
+// to take it, 0 if one waited for it.
+func (o *op) queue() int64 { return max(0, o.free-o.due) }
+
+// lag is the rest of the time between due and called: the harness was late.
+func (o *op) lag() int64 { return o.called - max(o.due, o.free) }
 
 // granted records o. An operation belongs to the measured window by the instant
 // that begins what is measured: latencies by their call (open loop: by their due
@@ -129,7 +140,9 @@ func (rec *recording) granted(o op) {
 		_ = r.hold.Record(o.freed - o.granted)
 		if r.response != nil {
 			_ = r.response.Record(o.granted - o.due)
-			_ = r.lag.Record(o.called - o.due)
+			_ = r.queue.Record(o.queue())
+			_ = r.lag.Record(o.lag())
+			_ = r.wait.Record(o.queue() + o.granted - o.called)
 		}
 	}
 	if inGrants {

@@ -17,7 +17,7 @@ func TestRecordingAllocatesNothing(t *testing.T) {
 		rec := newRecording(l, int64(time.Minute), int64(time.Second), 60)
 		rec.window.start.Store(1)
 		w := newWitness(newClock(), 1)
-		o := op{owner: 1, due: 2, called: 3, granted: 4, freed: 5, done: 6, cycle: 4}
+		o := op{owner: 1, due: 2, free: 2, called: 3, granted: 4, freed: 5, done: 6, cycle: 4}
 		if n := testing.AllocsPerRun(1000, func() {
 			w.enter(0, 1, o.granted)
 			w.write(0, 7)
@@ -60,6 +60,32 @@ func TestWindowDecidesWhatIsRecorded(t *testing.T) {
 	}
 	if done, won := rec.total(); done != 6 || won != 6 {
 		t.Errorf("total %d, %d, want 6", done, won)
+	}
+}
+
+// Between due and called lie the wait for a free owner and our own lateness.
+func TestQueueAndLag(t *testing.T) {
+	for _, c := range []struct{ due, free, called, queue, lag int64 }{
+		{due: 100, free: 40, called: 100},                     // somebody waited for it
+		{due: 100, free: 40, called: 107, lag: 7},             // and woke late
+		{due: 100, free: 130, called: 130, queue: 30},         // all were busy
+		{due: 100, free: 130, called: 134, queue: 30, lag: 4}, // and who got free was late
+		{due: 100, free: 100, called: 101, lag: 1},
+	} {
+		o := op{due: c.due, free: c.free, called: c.called, granted: c.called + 50, freed: 1000, done: 1000}
+		if o.queue() != c.queue || o.lag() != c.lag {
+			t.Errorf("%+v: queue %d, lag %d", c, o.queue(), o.lag())
+		}
+		rec := newRecording(results.Load{Owners: 1, Rate: 1, For: time.Second}.Filled(), int64(time.Minute), 100, 1)
+		rec.window.start.Store(1)
+		rec.granted(o)
+		r := &rec.shards[0]
+		for name, h := range map[string]*results.Histogram{"queue": r.queue, "lag": r.lag, "wait": r.wait, "response": r.response} {
+			want := map[string]int64{"queue": c.queue, "lag": c.lag, "wait": c.queue + 50, "response": c.queue + c.lag + 50}[name]
+			if h.Exact.Count != 1 || h.Exact.Sum != want {
+				t.Errorf("%+v: %s is %+v, want one of %d", c, name, h.Exact, want)
+			}
+		}
 	}
 }
 

@@ -69,6 +69,9 @@ func (r *Rig) Run(ctx context.Context, t Trial) (results.Run, error) {
 		return results.Run{}, err
 	}
 	defer goDirect()
+	if err := enoughFiles(t.Load.Owners+1, t.Config.Conns*t.Load.Clients*len(d.Nodes)); err != nil {
+		return results.Run{}, err
+	}
 	lockers, closeAll, err := open(ctx, t, d)
 	if err != nil {
 		return results.Run{}, err
@@ -86,6 +89,7 @@ func (r *Rig) Run(ctx context.Context, t Trial) (results.Run, error) {
 	if err := s.run(ctx); err != nil {
 		return results.Run{}, err
 	}
+	run.Env.Timer = s.timer
 	if err := s.fill(&run); err != nil {
 		return results.Run{}, err
 	}

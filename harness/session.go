@@ -35,14 +35,17 @@ type session struct {
 	stop atomic.Bool  // owners start no further operation
 	left atomic.Int64 // operations that a run bounded by Ops may still measure
 
-	plan []arrival    // open loop
-	next atomic.Int64 // arrivals handed to owners
-	due  chan int     // indices of arrivals that are due
+	timers   timersOf
+	timer    string     // what the owners wait on
+	sleepers []*sleeper // of the owners, and the last of the tick
+	waking   *waking
+
+	plan []arrival     // open loop
+	zero int64         // when the first arrival of the plan could be due
+	next *atomic.Int64 // arrivals that owners have taken
 
 	warmup, length time.Duration // as achieved
 	unsettled      bool          // throughput still moved when warm-up had to end
-	inSystem       float64       // open loop: mean of the sampled arrivals due and not yet freed
-	inSystemError  float64       // its standard error
 	idleCPU        float64       // see idle
 	before, after  cost
 	struck         []results.Fault
@@ -53,7 +56,7 @@ type session struct {
 }
 
 func newSession(t Trial, names []string, lockers []lock.Locker) *session {
-	s := &session{t: t, names: append(slices.Clip(names), names...), lockers: lockers, clock: newClock()}
+	s := &session{t: t, names: append(slices.Clip(names), names...), lockers: lockers, clock: newClock(), timers: newTimers}
 	l := t.Load
 	if l.Depth > 0 {
 		s.as = make([]string, l.Owners)
@@ -72,7 +75,7 @@ func newSession(t Trial, names []string, lockers []lock.Locker) *session {
 	s.rec = newRecording(l, int64(longest), int64(interval), intervals)
 	if l.Rate > 0 {
 		s.plan = planArrivals(l, t.Seed)
-		s.due = make(chan int, len(s.plan)) // never blocks the pacer
+		s.next = new(atomic.Int64)
 	}
 	return s
 }
@@ -97,6 +100,10 @@ func (s *session) run(ctx context.Context) error {
 	if s.idleCPU, err = s.idle(ctx); err != nil {
 		return err
 	}
+	if s.sleepers, s.timer, err = newSleepers(l.Owners+1, s.clock, s.timers); err != nil {
+		return err
+	}
+	s.waking = newWaking(s.clock, s.sleepers[l.Owners])
 	// Waits end with the run, not with the window: see grace. A release is never
 	// cut off: the end of a run must not leave keys held.
 	waits, endWaits := context.WithCancel(ctx)
@@ -105,6 +112,9 @@ func (s *session) run(ctx context.Context) error {
 	s.left.Store(math.MaxInt64)
 	if l.Ops > 0 {
 		s.left.Store(l.Ops)
+	}
+	if l.Rate > 0 {
+		s.announce()
 	}
 	var owners sync.WaitGroup
 	for i := range l.Owners {
@@ -122,6 +132,7 @@ func (s *session) run(ctx context.Context) error {
 		err = s.closed(ctx, &owners)
 	}
 	s.stop.Store(true)
+	s.interrupt()
 	finished := make(chan struct{})
 	go func() { owners.Wait(); close(finished) }()
 	select {
@@ -131,16 +142,37 @@ func (s *session) run(ctx context.Context) error {
 	}
 	endWaits()
 	// A lock that ignores its context for longer than its own time-outs is
-	// broken, and its goroutines cannot be ended from here.
+	// broken, and its goroutines cannot be ended from here. They keep their timers.
 	select {
 	case <-finished:
 	case <-time.After(closing + 4*s.t.Config.Timeout + 2*l.Hold.Mean): // who is inside may hold on
 		return fmt.Errorf("%s: an Acquire or Release did not return %v after its context ended", s.t.Variant.Name(), closing+4*s.t.Config.Timeout)
 	}
+	if failed := s.closeTimers(); failed != nil {
+		return fmt.Errorf("waiting on a timer (%s): %w", s.timer, failed)
+	}
 	if cause := ctx.Err(); cause != nil {
 		return cause
 	}
 	return err
+}
+
+// closeTimers ends the tick and the timers, which nobody uses any more. It returns
+// what was wrong with one of them.
+func (s *session) closeTimers() error {
+	s.waking.close()
+	var errs []error
+	for _, one := range s.sleepers {
+		errs = append(errs, one.close())
+	}
+	return firstOf(errs)
+}
+
+// interrupt ends the waits of owners that think, or wait for an arrival.
+func (s *session) interrupt() {
+	for _, one := range s.sleepers {
+		one.interrupt()
+	}
 }
 
 // closed times the closed loop: warm-up by rule, then the window.
@@ -260,9 +292,12 @@ func (s *session) loop(ctx, releases context.Context, owner int) {
 		reads  = l.Reads(owner)
 		began  = s.clock.now()
 	)
-	for !s.stop.Load() && ctx.Err() == nil {
-		if l.Think.Mean > 0 {
-			pause(HoldSleep, l.Think.Draw(thinks))
+	if l.Ops > 0 {
+		defer s.interrupt() // nobody thinks on once no operation is left
+	}
+	for s.left.Load() > 0 && !s.stop.Load() && ctx.Err() == nil {
+		if l.Think.Mean > 0 && !s.sleepers[owner].reached(s.clock.now()+int64(l.Think.Draw(thinks))) {
+			return
 		}
 		o := op{owner: owner, key: owner % l.Keys}
 		if !l.OwnKeys {
@@ -326,7 +361,7 @@ func (s *session) operate(ctx, releases context.Context, locker lock.Locker, o *
 	}
 	var again [MaxDepth]lock.Lease
 	deep, reentry := s.reenter(ctx, locker, o, again[:s.t.Load.Depth])
-	pause(s.t.Load.HoldBy, hold)
+	s.hold(o.owner, hold)
 	for deep > 0 {
 		deep--
 		reentry = errors.Join(reentry, again[deep].Release(releases))

@@ -120,8 +120,6 @@ func (t Trial) Check() error {
 		return bad("keys=%d: the most is %d", l.Keys, MaxKeys)
 	case l.Rate < 0 || l.Skew < 0 || l.Wait < 0 || l.Warmup < 0 || l.For < 0 || l.Ops < 0:
 		return bad("rate, skew, wait, warmup, for and ops may not be negative")
-	case holdMethod(l) == HoldNanosleep && t.inside() > maxThreads:
-		return bad("up to %d holds at a time, and nanosleep takes a thread for each, of which %d are the most: time them by sleep (hold-by)", t.inside(), maxThreads)
 	case l.RTT < 0 || l.RTT > MaxRTT:
 		return bad("rtt=%v: want 0 to %v", l.RTT, MaxRTT)
 	case l.RTT > 0 && t.Variant.Needs.Kind == "":
@@ -161,11 +159,6 @@ func (t Trial) Check() error {
 	case t.Lacks() != 0:
 		return bad("%s cannot do what the load asks for: %s", t.Variant.Name(), t.Lacks())
 	}
-	switch l.HoldBy {
-	case "", HoldNone, HoldSleep, HoldNanosleep, HoldSpin:
-	default:
-		return bad("hold method %q: want %s, %s or %s", l.HoldBy, HoldSleep, HoldNanosleep, HoldSpin)
-	}
 	return nil
 }
 
@@ -197,17 +190,7 @@ const (
 	MaxRTT      = 10 * time.Second
 	MaxTime     = 24 * time.Hour // of a phase of the run, and the mean of a hold or a pause
 	maxArrivals = 20_000_000
-	maxThreads  = 8_000 // Go ends a process that has 10 000
 )
-
-// inside is how many holds there may be at a time.
-func (t Trial) inside() int {
-	l := t.Load.Filled()
-	if l.Shared > 0 || t.Variant.Unsafe.Has(lock.NoExclusion) {
-		return l.Owners
-	}
-	return min(l.Owners, l.Keys)
-}
 
 // grace is how long owners that still wait when the window has ended are given
 // to finish, so that the longest waits are not the ones that go unrecorded: the

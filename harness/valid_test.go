@@ -2,6 +2,7 @@ package harness
 
 import (
 	"context"
+	"strings"
 	"testing"
 	"time"
 
@@ -28,6 +29,27 @@ func TestJudgeRates(t *testing.T) {
 		v := judge(results.Run{Metrics: c.metrics}, s)
 		if v.OK != c.ok || v.Rates != c.rates {
 			t.Errorf("%s: %+v", name, v)
+		}
+	}
+}
+
+// Lateness makes a run invalid where it is much of the response and long besides.
+func TestJudgeLag(t *testing.T) {
+	for _, c := range []struct {
+		lag, response float64
+		ok            bool
+	}{
+		{0.9e6, 1e6, true},   // an upper bound, not wrong
+		{1.1e6, 12e6, true},  // little of it
+		{1.1e6, 10e6, false}, // more than a tenth
+	} {
+		m := results.Metrics{results.AcqRate: 1, "lag-p99-ns": c.lag, "response-p99-ns": c.response}
+		v := judge(results.Run{Metrics: m}, &session{})
+		if v.OK != c.ok {
+			t.Errorf("lag %v, response %v: %+v", c.lag, c.response, v)
+		}
+		if !v.OK && !strings.Contains(v.Reasons[0], "-rate") {
+			t.Errorf("%q does not say what to do", v.Reasons[0])
 		}
 	}
 }

@@ -33,7 +33,7 @@ type Load struct {
 	RTT time.Duration `json:"rtt_ns,omitempty"`
 
 	Hold   Dist   `json:"hold"`    // time inside the lock, as asked
-	HoldBy string `json:"hold_by"` // method: "sleep", "nanosleep", "spin", or "none" for a hold of 0; "" lets the harness choose by the mean
+	HoldBy string `json:"hold_by"` // of a stored run, how a hold was waited for: "timer", "spin", or "none" for a hold of 0; "nanosleep" and "sleep" in older runs
 	Think  Dist   `json:"think"`   // closed loop: time between a release and the next acquire
 
 	Rate float64       `json:"rate"`    // arrivals a second (Poisson, open loop); 0 is a closed loop

@@ -26,7 +26,9 @@ const (
 	Response      = "response"       // granted − due; open loop only
 	Release       = "release"        // the call of Release
 	Hold          = "hold"           // inside the lock, as achieved
-	Lag           = "lag"            // called − due: the harness's own lateness; open loop only
+	Queue         = "queue"          // from due until an owner was free to take the arrival, 0 if one waited for it; open loop only
+	Lag           = "lag"            // from there to called: the harness's own lateness; open loop only
+	Wait          = "wait"           // queue + acquire, which is response − lag: what lock and load did; open loop only
 	Failed        = "failed"         // called → gave up, of acquires that ended without a grant
 	Handoff       = "handoff"        // from the call of Release to the next grant of that key, where somebody waited
 
@@ -89,7 +91,7 @@ const (
 	CliCPUPerAcq  = "cli-cpu-ns/acq"    // CPU time of this process; the harness, the embedded Redis and the proxies of Load.RTT included
 	CliAllocs     = "cli-allocs/acq"    // heap objects allocated by this process
 	CliCPUShare   = "cli-cpu-share"     // CPU time of this process ÷ (window × GOMAXPROCS)
-	LittleError   = "little-error"      // |N − X·R| ÷ N, Little's law over the measured window
+	LittleError   = "little-error"      // |N − X·R| ÷ N, Little's law over the measured window; closed loop only
 
 	// SrvIdleCPU is the CPU time in ns that the server took in a second just before the
 	// load, while all clients were connected and asked for nothing. At a server that

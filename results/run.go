@@ -172,11 +172,12 @@ type Env struct {
 	GOMAXPROCS  int     `json:"gomaxprocs"` // of this process
 	Commit      string  `json:"commit"`     // of this module, "+dirty" if changed
 	Seed        uint64  `json:"seed,string"`
+	Timer       string  `json:"timer,omitempty"` // what owners waited on: "timerfd", or "runtime" where there is none; "" in runs from before it was recorded
 
 	// Probes, taken just before the run, in ns.
 	RTTp50          int64 `json:"rtt_p50_ns,omitempty"`          // PING to the first server, as the clients reach it
 	RTTp99          int64 `json:"rtt_p99_ns,omitempty"`          // of the same 100 or fewer, so the longest of them
-	TimerOvershoot  int64 `json:"timer_overshoot_ns,omitempty"`  // median of time.Sleep(1 ms) beyond 1 ms
+	TimerOvershoot  int64 `json:"timer_overshoot_ns,omitempty"`  // median of an owner's wait of 1 ms beyond 1 ms; of time.Sleep where Timer is ""
 	ClockResolution int64 `json:"clock_resolution_ns,omitempty"` // smallest step seen between two readings
 	Wakeup          int64 `json:"wakeup_ns,omitempty"`           // median from a channel send to the receiver running
 }

@@ -1,0 +1,160 @@
+package harness
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/lockbench/lockbench/impls/local"
+	"github.com/lockbench/lockbench/impls/lock"
+	"github.com/lockbench/lockbench/results"
+)
+
+// inBubble is a session of v on fake time, where nothing is late and nothing takes
+// time but what waits.
+func inBubble(t *testing.T, v lock.Variant, l results.Load) *session {
+	t.Helper()
+	trial := Trial{Variant: v, Load: l.Filled(), Config: lock.Config{}.Filled(), Seed: 3}
+	locker, err := v.Open(t.Context(), lock.Deployment{}, trial.Config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = locker.Close() })
+	s := newSession(trial, keyNames("test", trial.Load.Keys, false), []lock.Locker{locker})
+	s.count, s.timers = new(lock.Counters), runtimeTimers
+	return s
+}
+
+// filled is the record of s, which has run.
+func filled(t *testing.T, s *session) results.Run {
+	t.Helper()
+	run := results.Run{Metrics: results.Metrics{}}
+	if err := s.fill(&run); err != nil {
+		t.Fatal(err)
+	}
+	run.Valid = judge(run, s)
+	return run
+}
+
+// lindley is the sum of what the arrivals of the window wait for one server that
+// takes them in their order (D. V. Lindley, 1952), and the number of those that do
+// not wait.
+func lindley(s *session) (sum int64, served int64) {
+	free := int64(0)
+	from := int64(s.t.Load.Warmup)
+	for _, a := range s.plan {
+		begin := max(a.due, free)
+		free = begin + a.hold
+		if a.due >= from {
+			sum += begin - a.due
+			served++
+		}
+	}
+	return sum, served
+}
+
+// One owner that finds its key free, and many owners of one key, are the same
+// queue: what the one has in front of itself the others have in the lock.
+func TestOpenLoopIsAQueue(t *testing.T) {
+	for name, c := range map[string]struct {
+		variant lock.Variant
+		owners  int
+		queued  bool
+	}{
+		"before the owner": {nobody(), 1, true},
+		"in the lock":      {local.Variants()[0], 50, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := inBubble(t, c.variant, results.Load{
+					Owners: c.owners, Rate: 500, Hold: results.Dist{Mean: time.Millisecond}, Warmup: 100 * time.Millisecond, For: time.Second,
+				})
+				if err := s.run(t.Context()); err != nil {
+					t.Fatal(err)
+				}
+				run := filled(t, s)
+				want, n := lindley(s)
+				e := run.Exact
+				if n == 0 || want == 0 {
+					t.Fatal("the plan has nobody wait")
+				}
+				if e["wait"].Count != n || e["wait"].Sum != want || run.Metrics[results.Unserved] != 0 {
+					t.Errorf("wait %+v, want %d with a sum of %d; %v unserved", e["wait"], n, want, run.Metrics[results.Unserved])
+				}
+				part, none := e["acquire"], e["queue"]
+				if c.queued {
+					part, none = none, part
+				}
+				if part.Sum != want || none.Sum != 0 || e["lag"].Sum != 0 || e["response"].Sum != want {
+					t.Errorf("queue %+v, acquire %+v, lag %+v, response %+v", e["queue"], e["acquire"], e["lag"], e["response"])
+				}
+				if !run.Valid.OK {
+					t.Errorf("not valid: %q", run.Valid.Reasons)
+				}
+			})
+		})
+	}
+}
+
+// Arrivals that nobody served are counted.
+func TestUnservedArrivalsAreCounted(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := inBubble(t, nobody(), results.Load{Owners: 1, Rate: 100, Hold: results.Dist{Mean: time.Second}, For: time.Second})
+		if err := s.run(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		run := filled(t, s)
+		served := run.Exact["response"].Count
+		if lost := int64(run.Metrics[results.Unserved]); lost == 0 || served == 0 || served+lost != int64(len(s.plan)) {
+			t.Errorf("%d served and %d not, of %d", served, lost, len(s.plan))
+		}
+		if run.Valid.OK {
+			t.Error("valid, though most were not served")
+		}
+	})
+}
+
+// What an owner waits for ends with the run, and with Ctrl-C.
+func TestWaitsEndWithTheRun(t *testing.T) {
+	const warmup = 100 * time.Millisecond // on fake time the clock is at 0 before, which stands for no window
+	think := results.Load{Owners: 2, Think: results.Dist{Mean: time.Minute}, Warmup: warmup, For: time.Second}
+	byOps := think
+	byOps.For, byOps.Ops, byOps.Think = 0, 1, results.Dist{Kind: "exp", Mean: time.Hour}
+	seldom := results.Load{Owners: 2, Rate: 0.001, For: time.Hour}
+	for name, c := range map[string]struct {
+		load   results.Load
+		cancel time.Duration // 0 is never
+	}{
+		"the window":             {think, 0},
+		"the operations":         {byOps, 0},
+		"Ctrl-C in a think time": {think, 100 * time.Millisecond},
+		"Ctrl-C in an open loop": {seldom, time.Second},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := inBubble(t, nobody(), c.load)
+				ctx, cancel := context.WithCancel(t.Context())
+				defer cancel()
+				ends := s.clock.now() + int64(c.load.Warmup+c.load.For)
+				if c.cancel > 0 {
+					ends = s.clock.now() + int64(c.cancel)
+					time.AfterFunc(c.cancel, cancel)
+				}
+				err := s.run(ctx)
+				if want := ctx.Err(); !errors.Is(err, want) {
+					t.Errorf("got %v, want %v", err, want)
+				}
+				now := s.clock.now()
+				if c.load.Ops > 0 {
+					// The other thinks until it is told.
+					ends = s.rec.window.end.Load()
+				}
+				if now != ends {
+					t.Errorf("the run ended at %v, want %v", time.Duration(now), time.Duration(ends))
+				}
+			})
+		})
+	}
+}
