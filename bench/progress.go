@@ -81,7 +81,8 @@ func short(t harness.Trial) string {
 	return strings.Join(parts, " ")
 }
 
-// gist is a run in a few words: "812 acq/s, p99 3.1 ms, valid".
+// gist is a run in a few words: "812 acq/s, p99 3.1 ms, valid". A "≤" says that the
+// harness's own lateness is much of it; see results.Run.AtMost.
 func gist(r *results.Run) string {
 	parts := []string{fmt.Sprintf("%.0f acq/s", r.Metrics[results.AcqRate])}
 	what := results.Acquire
@@ -91,6 +92,9 @@ func gist(r *results.Run) string {
 	for _, q := range []string{"p99", "p50"} {
 		name := what + "-" + q + "-ns"
 		if ns, ok := r.Metrics[name]; ok && !r.Thin(name) {
+			if r.AtMost(name) {
+				q += " ≤"
+			}
 			parts = append(parts, q+" "+brief(time.Duration(ns)))
 			break
 		}

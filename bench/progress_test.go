@@ -32,10 +32,13 @@ func TestGist(t *testing.T) {
 			},
 		}
 	}
+	late := run(10000, results.Valid{OK: true}, 500)
+	late.Metrics["wait-p99-ns"] = 8e6
 	for _, c := range []struct {
 		run  *results.Run
 		want string
 	}{
+		{late, "812 acq/s, p99 ≤ 9.0 ms, valid"},
 		{run(10000, results.Valid{OK: true}, 0), "812 acq/s, p99 3.1 ms, valid"},
 		{run(100, results.Valid{OK: true}, 0), "812 acq/s, p50 1.0 ms, valid"}, // too few for a p99
 		{run(10000, results.Valid{OK: true}, 500), "812 acq/s, p99 9.0 ms, valid"},

@@ -114,6 +114,21 @@ func TestTables(t *testing.T) {
 	golden(t, "table.txt", b.Bytes())
 }
 
+// An upper bound is written as one, also where too few values stand behind it.
+func TestQuoted(t *testing.T) {
+	for want, p := range map[string]results.Point{
+		"–":        {},
+		"1 ms":     {N: 1, Median: 1e6},
+		"(1 ms)":   {N: 1, Median: 1e6, Thin: 1},
+		"≤ 1 ms":   {N: 1, Median: 1e6, AtMost: 1},
+		"(≤ 1 ms)": {N: 1, Median: 1e6, AtMost: 1, Thin: 1},
+	} {
+		if got := strings.ReplaceAll(quoted(p, nanos), space, " "); got != want {
+			t.Errorf("%+v is written %q, want %q", p, got, want)
+		}
+	}
+}
+
 // What was waited for a pool has a column where a lock has one, and only there.
 func TestTablesOfPools(t *testing.T) {
 	for _, pool := range []bool{false, true} {

@@ -189,14 +189,18 @@ func quote(found []spectrum, algo, name string, names []string) string {
 	return p50 + "p99 " + strings.Join(p99, " / ")
 }
 
-// quoted writes the median of p, in parentheses if runs were too short to state
-// it, and "–" if there is none.
+// quoted writes the median of p, with "≤" if it is an upper bound, in parentheses
+// if runs were too short to state it, and "–" if there is none.
 func quoted(p results.Point, u unit) string {
-	switch {
-	case p.N == 0:
+	if p.N == 0 {
 		return "–"
-	case p.Thin > 0:
-		return "(" + u(p.Median) + ")"
 	}
-	return u(p.Median)
+	text := u(p.Median)
+	if p.AtMost > 0 {
+		text = "≤" + space + text
+	}
+	if p.Thin > 0 {
+		text = "(" + text + ")"
+	}
+	return text
 }

@@ -120,7 +120,7 @@ func Summary(w io.Writer, runs []results.Run) error {
 func summary(w io.Writer, groups []results.Group, figures []Figure) error {
 	var b strings.Builder
 	b.WriteString("# Summary\n\n")
-	b.WriteString("Medians over the valid runs of each row; acq/s with its least and greatest run. Numbers in (parentheses) come from too few samples to state that percentile; – was not measured. " +
+	b.WriteString("Medians over the valid runs of each row; acq/s with its least and greatest run. Numbers in (parentheses) come from too few samples to state that percentile; ≤ is an upper bound, of which more than a tenth is the harness's own lateness; – was not measured. " +
 		"jain and jain-w: 1 is even. cmds/acq is what clients sent, srv-cpu/acq the server's CPU time, pool-wait/acq the time waited for a connection of the client's own pool. Violations, losses and errors are sums over all runs.\n")
 	for _, s := range sets(groups) {
 		s.markdown(&b)

@@ -6,6 +6,7 @@ import (
 	"maps"
 	"math"
 	"slices"
+	"strings"
 )
 
 // A Group is one trial and its repetitions: the runs that share variant, load,
@@ -58,6 +59,9 @@ type Point struct {
 	// (see Enough); 0 for all metrics but percentiles. A point with Thin > 0 is
 	// greyed out.
 	Thin int
+	// AtMost is the number of runs in which the metric is an upper bound; see
+	// Run.AtMost. A point with AtMost > 0 is printed with "≤".
+	AtMost int
 }
 
 // Interval says in words what Low and High are: below 6 runs the range, because
@@ -161,19 +165,22 @@ func (g *Group) summarise() {
 		}
 	}
 
-	values, thin := make(map[string][]float64), make(map[string]int)
+	values, thin, atMost := make(map[string][]float64), make(map[string]int), make(map[string]int)
 	for _, r := range counted {
 		for name, v := range r.Metrics {
 			values[name] = append(values[name], v)
 			if r.Thin(name) {
 				thin[name]++
 			}
+			if r.AtMost(name) {
+				atMost[name]++
+			}
 		}
 	}
 	g.Points = make(map[string]Point)
 	for name, list := range values {
 		p := PointOf(list)
-		p.Thin = thin[name]
+		p.Thin, p.AtMost = thin[name], atMost[name]
 		g.Points[name] = p
 	}
 }
@@ -234,6 +241,22 @@ func (r *Run) Thin(metric string) bool {
 		}
 	}
 	return false
+}
+
+// maxLagShare is how much of a response may be the harness's own lateness before it
+// is called an upper bound.
+const maxLagShare = 0.10
+
+// AtMost tells whether metric is a response that lock and load did not cause alone:
+// more than a tenth of it is the harness's own lateness. The truth lies between it
+// and the same of Wait. A run that has no Wait does not tell.
+func (r *Run) AtMost(metric string) bool {
+	of, ok := strings.CutPrefix(metric, Response+"-")
+	if !ok {
+		return false
+	}
+	wait, ok := r.Metrics[Wait+"-"+of]
+	return ok && r.Metrics[metric]-wait > maxLagShare*r.Metrics[metric]
 }
 
 // Relate returns runs with Efficiency in the metrics of each run beside which

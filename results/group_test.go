@@ -186,3 +186,23 @@ func TestGroupsByFaults(t *testing.T) {
 		t.Errorf("asked for %q", f)
 	}
 }
+
+// A response of which more than a tenth is the harness's own lateness is an upper
+// bound.
+func TestAtMost(t *testing.T) {
+	m := Metrics{
+		"response-p50-ns": 100, "wait-p50-ns": 90, // a tenth
+		"response-p99-ns": 100, "wait-p99-ns": 89,
+		"response-max-ns": 100, // an older run has no wait
+		"acquire-p99-ns":  100,
+	}
+	r := Run{Algo: "a", Metrics: m, Valid: Valid{OK: true}}
+	points := Groups([]Run{r})[0].Points
+	for metric, want := range map[string]bool{
+		"response-p50-ns": false, "response-p99-ns": true, "response-max-ns": false, "acquire-p99-ns": false, "nosuch": false,
+	} {
+		if got := r.AtMost(metric); got != want || points[metric].AtMost > 0 != want {
+			t.Errorf("%s: %t, in %d runs of the group; want %t", metric, got, points[metric].AtMost, want)
+		}
+	}
+}
