@@ -136,22 +136,26 @@ func TestRedlockReleaseInterleaved(t *testing.T) {
 func TestRedlockSplitVote(t *testing.T) {
 	eachQuorum(t, func(t *testing.T, q *quorum) {
 		q.do(t, []int{4}, "SET", q.key, "somebody")
-		two, four := newGate("before-set-3"), newGate("before-set-5")
-		first := try(t, q.open(t, lock.Config{Hook: two.hook}), q.key)
+		two, undo, four := newGate("before-set-3"), newGate("before-undo-1"), newGate("before-set-5")
+		first := try(t, q.open(t, lock.Config{Hook: func(ctx context.Context, step string) error {
+			return errors.Join(two.hook(ctx, step), undo.hook(ctx, step))
+		}}), q.key)
 		wait(t, "the first client", two.reached)
 		q.becomes(t, 3)
 		second := try(t, q.open(t, lock.Config{Hook: four.hook}), q.key)
 		wait(t, "the second client", four.reached)
 		q.becomes(t, 5)
 		close(two.open)
-		if r := wait(t, "the first client", first); !errors.Is(r.err, lock.ErrHeld) {
+		wait(t, "the first client, which has 2 of 5 nodes", undo.reached)
+		close(four.open)
+		if r := wait(t, "the second client", second); !errors.Is(r.err, lock.ErrHeld) {
 			t.Errorf("2 of 5 nodes: %v, %v; want ErrHeld", r.lease, r.err)
 		}
 		if n := q.held(t); n != 3 {
-			t.Errorf("the first client left the key on %d nodes, want the 3 of others", n)
+			t.Errorf("the second client left the key on %d nodes, want the 3 of others", n)
 		}
-		close(four.open)
-		if r := wait(t, "the second client", second); !errors.Is(r.err, lock.ErrHeld) {
+		close(undo.open)
+		if r := wait(t, "the first client", first); !errors.Is(r.err, lock.ErrHeld) {
 			t.Errorf("2 of 5 nodes: %v, %v; want ErrHeld", r.lease, r.err)
 		}
 		if n := q.held(t); n != 1 {
