@@ -15,13 +15,15 @@ import (
 	"github.com/lockbench/lockbench/results"
 )
 
-// able is a sound lock in memory with every way to take a key; lax lets readers
-// in beside writers.
+// able is a sound lock in memory with every way to take a key, first come, first
+// served; lax lets readers in beside writers.
 type able struct {
-	mu    sync.Mutex
-	freed *sync.Cond
-	held  map[string]*able1
-	lax   bool
+	mu      sync.Mutex
+	freed   *sync.Cond
+	held    map[string]*able1
+	last    int   // the number of the owner that began to wait last
+	waiting []int // those that wait, in their order
+	lax     bool
 }
 
 type able1 struct {
@@ -45,6 +47,19 @@ func (a *able) at(key string) *able1 {
 	return a.held[key]
 }
 
+// enter waits until all that came before have entered and taken is false. The next
+// may be able to enter then as well. A.mu is held.
+func (a *able) enter(taken func() bool) {
+	a.last++
+	mine := a.last
+	a.waiting = append(a.waiting, mine)
+	for a.waiting[0] != mine || taken() {
+		a.freed.Wait()
+	}
+	a.waiting = a.waiting[1:]
+	a.freed.Broadcast()
+}
+
 type ableLease func()
 
 func (l ableLease) Release(context.Context) error { l(); return nil }
@@ -57,11 +72,12 @@ func (a *able) write(owner string, try bool, keys []string) (lock.Lease, error) 
 		e := a.at(key)
 		return e.readers > 0 && !a.lax || e.depth > 0 && (owner == "" || e.owner != owner)
 	}
-	for slices.ContainsFunc(keys, taken) {
-		if try {
-			return nil, lock.ErrHeld
-		}
-		a.freed.Wait()
+	again := owner != "" && a.at(keys[0]).depth > 0 && a.at(keys[0]).owner == owner
+	switch {
+	case try && slices.ContainsFunc(keys, taken):
+		return nil, lock.ErrHeld
+	case !try && !again:
+		a.enter(func() bool { return slices.ContainsFunc(keys, taken) })
 	}
 	for _, key := range keys {
 		a.at(key).owner = owner
@@ -96,9 +112,7 @@ func (a *able) AcquireMulti(_ context.Context, keys []string) (lock.Lease, error
 func (a *able) AcquireShared(_ context.Context, key string) (lock.Lease, error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	for a.at(key).depth > 0 && !a.lax {
-		a.freed.Wait()
-	}
+	a.enter(func() bool { return a.at(key).depth > 0 && !a.lax })
 	a.at(key).readers++
 	return ableLease(func() {
 		a.mu.Lock()
