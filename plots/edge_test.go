@@ -148,6 +148,19 @@ func TestBadHistogram(t *testing.T) {
 	}
 }
 
+// Servers of which the CPUs are known share a picture with those of which they are not.
+func TestCPUsUnknown(t *testing.T) {
+	runs := synthetic(t, []string{"goredis"}, []int{1, 8}, 1)
+	for i := range runs {
+		if runs[i].Algo == "redis-token" {
+			runs[i].Env.ServerCPUs = "0-1"
+		}
+	}
+	if list := sets(results.Groups(runs)); len(list) != 1 {
+		t.Errorf("%d sets, want all in one", len(list))
+	}
+}
+
 // TestServersApart checks that what does not compare never shares a picture.
 func TestServersApart(t *testing.T) {
 	base := func() []results.Run { return synthetic(t, []string{"goredis"}, []int{1, 8}, 1) }

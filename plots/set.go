@@ -73,7 +73,7 @@ func dimensions() []dimension {
 			return fmt.Sprintf("%q %d %d %g", []string{e.OS, e.Arch, e.CPU, e.CPUs}, e.Cores, e.GOMAXPROCS, e.CgroupCPUs)
 		},
 			slug: func(g *results.Group) string { return fmt.Sprintf("%s-%d-cores", g.Env.CPU, g.Env.Cores) }},
-		{server: true,
+		{server: true, lenient: true, // of some servers they are not known
 			of:   func(g *results.Group) string { return g.Env.ServerCPUs },
 			slug: func(g *results.Group) string { return "server-cpus-" + cmp.Or(g.Env.ServerCPUs, "unknown") }},
 		text(func(g *results.Group) string { return strconv.Itoa(g.Load.Keys) }, "keys-"),
