@@ -85,7 +85,7 @@ func TestEveryVariantRunsInOneGrid(t *testing.T) {
 		// A run ends by a count, ten grants for each owner: on a busy machine nobody may
 		// get in for as long as any window, and a node may take longer than its default
 		// to answer.
-		"-ops", "60", "-node-timeout", "2s")
+		"-ops", "24", "-node-timeout", "2s")
 	count := make(map[string]int)
 	for _, r := range runs {
 		count[nameOf(r)]++

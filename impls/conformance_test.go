@@ -162,6 +162,11 @@ func conform(t *testing.T, o server.Options, variants []lock.Variant, options lo
 			// On a cluster the loads need not be large: they are on the single server.
 			options := options
 			options.Short = testing.Short() || s.Source == server.Embedded || s.Topology() != lock.Single
+			// Three servers that have to agree with each other may all wait for one of few
+			// processors, and a lease of a second ends meanwhile.
+			if s.Topology() == lock.Ensemble {
+				options.TTL = 2 * time.Second
+			}
 			// Hundreds of owners, all of which each release wakes, make many thousand requests.
 			options.Short = options.Short || v.Algo == "zk-ephemeral"
 			// Hundreds of owners that all ask five servers split the votes, and on a busy machine

@@ -5,6 +5,7 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"path"
 	"regexp"
 	"slices"
 	"strings"
@@ -15,14 +16,23 @@ import (
 // it is not chance.
 const mostAgain = 5
 
-// A pardon is a test that may fail once by chance and is then run once more.
+// A pardon is a test that may fail once by chance and is then run once more. Its
+// name is a pattern of path.Match.
 type pardon struct {
 	date, pkg, test, reason string
 }
 
 // covers reports whether p is for the test, or for one that it is a subtest of.
 func (p pardon) covers(f failure) bool {
-	return strings.HasSuffix(f.Package, strings.TrimPrefix(p.pkg, ".")) && (f.Test == p.test || strings.HasPrefix(f.Test, p.test+"/"))
+	if !strings.HasSuffix(f.Package, strings.TrimPrefix(p.pkg, ".")) {
+		return false
+	}
+	for name := f.Test; name != "."; name = path.Dir(name) {
+		if ok, _ := path.Match(p.test, name); ok { // the pattern was checked when it was read
+			return true
+		}
+	}
+	return false
 }
 
 // readPardons reads the list of a file. Each line is a date, a package, a test and
@@ -45,6 +55,9 @@ func readPardons(name string) (list []pardon, err error) {
 		}
 		if _, err := time.Parse(time.DateOnly, words[0]); err != nil {
 			return nil, fmt.Errorf("%s:%d: want a date such as 2006-01-02: %w", name, n, err)
+		}
+		if _, err := path.Match(words[2], ""); err != nil {
+			return nil, fmt.Errorf("%s:%d: %s: %w", name, n, words[2], err)
 		}
 		list = append(list, pardon{words[0], words[1], words[2], strings.Join(words[3:], " ")})
 	}

@@ -59,6 +59,9 @@ func TestChances(t *testing.T) {
 	}{
 		"listed":                {[]failure{test("a", "T", ""), end("a")}, []pardon{{pkg: "./a", test: "T"}}, ""},
 		"listed by its parent":  {[]failure{test("a", "T/s", ""), end("a")}, []pardon{{pkg: "./a", test: "T"}}, ""},
+		"listed by a pattern":   {[]failure{test("a", "T/one/s", ""), end("a")}, []pardon{{pkg: "./a", test: "T/*/s"}}, ""},
+		"below a pattern":       {[]failure{test("a", "T/one/s", ""), end("a")}, []pardon{{pkg: "./a", test: "T/*"}}, ""},
+		"missed by a pattern":   {[]failure{test("a", "T/one/two/s", ""), end("a")}, []pardon{{pkg: "./a", test: "T/*/s"}}, "is not on the list"},
 		"listed by a namesake":  {[]failure{test("a", "Tea", ""), end("a")}, []pardon{{pkg: "./a", test: "T"}}, "Tea is not on the list"},
 		"in another package":    {[]failure{test("a", "T", ""), end("a")}, []pardon{{pkg: "./b", test: "T"}}, "is not on the list"},
 		"one of two":            {[]failure{test("a", "T", ""), end("a"), test("b", "T", ""), end("b")}, []pardon{{pkg: "./a", test: "T"}}, "m/b T is not on the list"},
@@ -86,6 +89,7 @@ func TestReadPardons(t *testing.T) {
 		"no date":    {"./a T luck luck", nil, "list:1: want a date, a package"},
 		"wrong date": {"\n2026-13-02 ./a T luck", nil, "list:2: want a date such as"},
 		"no reason":  {"2026-01-02 ./a T", nil, "list:1: want a date, a package"},
+		"no pattern": {"2026-01-02 ./a T[ luck", nil, "list:1: T[: syntax error"},
 	} {
 		file := filepath.Join(t.TempDir(), "list")
 		if err := os.WriteFile(file, []byte(tc.text), 0o600); err != nil {

@@ -49,8 +49,9 @@ func caps(e *env) {
 
 // fair lets owners arrive one after the other and compares the order of their
 // grants. The service does not tell when it has queued an arrival, so a round
-// out of order may be this machine's doing; three in a row are not, and a lock
-// that grants at random would come through one time in 240. All rounds have the
+// out of order may be this machine's doing. Each round leaves four times as long
+// between two arrivals as the one before; a lock that grants at random would come
+// through one time in 240. All rounds have the
 // same clients: where each waiter needs a connection of its own, the first round
 // opens them, which takes one longer than another, and the next ones find them.
 func fair(e *env) {
@@ -59,7 +60,7 @@ func fair(e *env) {
 	e.warm(clients[1]) // or its first Acquire would come later than it is called
 	var order []int
 	for n := range rounds {
-		order = fairRound(e, clients, e.key(fmt.Sprintf("k%d", n)), owners)
+		order = fairRound(e, clients, e.key(fmt.Sprintf("k%d", n)), owners, e.pause/4<<(2*n))
 		if slices.IsSorted(order) {
 			return
 		}
@@ -70,7 +71,7 @@ func fair(e *env) {
 	e.Broken("in each of %d rounds %d owners were granted out of the order of their arrival, at last in the order %v", rounds, owners, order)
 }
 
-func fairRound(e *env, clients []lock.Locker, key string, owners int) (order []int) {
+func fairRound(e *env, clients []lock.Locker, key string, owners int, apart time.Duration) (order []int) {
 	held := e.take(clients[0], key)
 	type turn struct {
 		owner int
@@ -91,7 +92,7 @@ func fairRound(e *env, clients []lock.Locker, key string, owners int) (order []i
 			}
 		})
 		<-called
-		time.Sleep(e.pause / 4)
+		time.Sleep(apart)
 	}
 	e.free(held)
 	for range owners {
