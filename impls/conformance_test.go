@@ -35,7 +35,7 @@ func TestMain(m *testing.M) {
 	given := false
 	flag.Visit(func(f *flag.Flag) { given = given || f.Name == "test.parallel" })
 	if !given {
-		most := "48"
+		most := "64"
 		if _, err := exec.LookPath("redis-server"); err != nil {
 			most = "16"
 		}
@@ -82,6 +82,7 @@ func TestConformance(t *testing.T) {
 // TestConformanceEmbedded runs it once more on what a user without a server has: the
 // imitation of Redis in this process, and the etcd in a child process.
 func TestConformanceEmbedded(t *testing.T) {
+	t.Parallel()
 	if testing.Short() {
 		t.Skip("NOT RUN: -short leaves out the embedded server")
 	}
@@ -93,6 +94,7 @@ func TestConformanceEmbedded(t *testing.T) {
 // between client and server are left to the single server, because the nodes of
 // a cluster tell the client their own addresses.
 func TestConformanceCluster(t *testing.T) {
+	t.Parallel()
 	variants := slices.DeleteFunc(impls.All(), func(v lock.Variant) bool {
 		return v.Needs.Kind != "redis" || v.Unsuited(lock.Cluster) != ""
 	})
@@ -111,6 +113,7 @@ func TestConformanceCluster(t *testing.T) {
 
 // TestConformanceKeepers runs it on an ensemble of three servers of ZooKeeper.
 func TestConformanceKeepers(t *testing.T) {
+	t.Parallel()
 	variants := slices.DeleteFunc(impls.All(), func(v lock.Variant) bool {
 		return v.Needs.Kind != "zookeeper" || v.Unsuited(lock.Ensemble) != ""
 	})
@@ -123,6 +126,7 @@ func TestConformanceKeepers(t *testing.T) {
 
 // TestConformanceEtcdCluster runs it on an etcd of three members.
 func TestConformanceEtcdCluster(t *testing.T) {
+	t.Parallel()
 	variants := slices.DeleteFunc(impls.All(), func(v lock.Variant) bool {
 		return v.Needs.Kind != "etcd" || v.Unsuited(lock.Ensemble) != ""
 	})

@@ -155,7 +155,11 @@ func guard(e *env) {
 		return // nothing here can end its lease
 	}
 	key := e.key("k")
-	lease := e.take(e.open(e.ttl), key)
+	ttl := e.ttl
+	if e.v.Caps.Has(lock.Renew) {
+		ttl *= patient // the key has to be held still when it is taken away
+	}
+	lease := e.take(e.open(ttl), key)
 	guarded, stop := lock.Guard(e.Context(), lease)
 	defer stop()
 	var end time.Time
@@ -195,15 +199,16 @@ func extend(e *env) {
 		return x
 	}
 	key := e.key("longer")
-	lease := e.take(e.open(e.ttl), key)
+	ttl := patient * e.ttl
+	lease := e.take(e.open(ttl), key)
 	if err := of(lease).Extend(e.Context(), long); err != nil {
 		e.Broken("extend a held lease: %v", err)
 	}
 	if d, ok := lease.(lock.Deadliner); ok && time.Until(d.Deadline()) < long/2 {
 		e.Broken("the deadline is %v away after an extension by %v", time.Until(d.Deadline()), long)
 	}
-	if e.tryFor(b, key, e.ttl+e.ttl/2) != nil {
-		e.Violation("a lease of %v that was extended by %v ended in its old time", e.ttl, long)
+	if e.tryFor(b, key, ttl+ttl/2) != nil {
+		e.Violation("a lease of %v that was extended by %v ended in its old time", ttl, long)
 	}
 	e.free(lease)
 	if err := of(lease).Extend(e.Context(), long); !errors.Is(err, lock.ErrLost) {
