@@ -21,7 +21,9 @@ import (
 
 	"github.com/redis/go-redis/v9/logging"
 
+	"github.com/lockbench/lockbench/harness"
 	"github.com/lockbench/lockbench/harness/server/etcdchild"
+	"github.com/lockbench/lockbench/impls"
 )
 
 // The exit statuses, of which 75 and 76 belong to lock, as do the command's own
@@ -40,6 +42,7 @@ func main() {
 	// go-redis would write remarks on its connections to stderr, which is for one
 	// clear line. Its switch is process-wide, so it belongs here.
 	logging.Disable()
+	harness.Work(impls.All(), revision()) // for the processes in which the owners of a run live
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	// A second signal ends the program at once, also where nothing looks at ctx. Not the
 	// one that timeout(1) sends to the group of the process right after the first.

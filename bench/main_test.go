@@ -15,8 +15,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/lockbench/lockbench/harness"
 	"github.com/lockbench/lockbench/harness/server"
 	"github.com/lockbench/lockbench/harness/server/etcdchild"
+	"github.com/lockbench/lockbench/impls"
 	"github.com/lockbench/lockbench/impls/lock"
 	"github.com/lockbench/lockbench/impls/redis/goredis"
 	"github.com/lockbench/lockbench/results"
@@ -29,6 +31,7 @@ const asCommand = "LOCKBENCH_TEST_AS_COMMAND"
 
 func TestMain(m *testing.M) {
 	etcdchild.Main()
+	harness.Work(impls.All(), revision())
 	if os.Getenv(asCommand) != "" {
 		main()
 	}

@@ -16,7 +16,8 @@ import (
 type grid struct {
 	algos, clients []string // patterns, see choose
 
-	lockers, owners, keys []int // Load.Clients, Owners, Keys
+	procs                 []int // Load.Procs; none is defaultProcs, or 1 where lockers are given
+	lockers, owners, keys []int // Load.Clients, Owners, Keys; none of the first is 1
 	depths, togethers     []int // Load.Depth, Together
 	skews, shared         []float64
 	holds, thinks         []results.Dist
@@ -52,8 +53,8 @@ const defaultWindow = time.Second
 // every variant on every client, alone, with some competition, and with much.
 func defaultGrid() grid {
 	return grid{
-		algos:   []string{"*"},
-		lockers: []int{1}, owners: []int{1, 8, 32}, keys: []int{1}, skews: []float64{0},
+		algos:  []string{"*"},
+		owners: []int{1, 8, 32}, keys: []int{1}, skews: []float64{0},
 		depths: []int{0}, togethers: []int{1}, shared: []float64{0},
 		holds: []results.Dist{{Kind: "fixed", Mean: time.Millisecond}}, thinks: []results.Dist{{Kind: "fixed"}},
 		rates: []float64{0}, waits: []time.Duration{0}, rtts: []time.Duration{0},
@@ -219,7 +220,18 @@ func (g grid) loads() (list []results.Load, skipped int) {
 	base = cross(base, g.depths, func(l *results.Load, v int) { l.Depth = v })
 	base = cross(base, g.togethers, func(l *results.Load, v int) { l.Together = v })
 	base = cross(base, g.keys, func(l *results.Load, v int) { l.Keys = v })
-	base = cross(base, g.lockers, func(l *results.Load, v int) { l.Clients = v })
+	procs, lockers := g.procs, g.lockers
+	if len(procs) == 0 {
+		procs = []int{harness.DefaultProcs()}
+		if len(lockers) > 0 {
+			procs = []int{min(1, harness.DefaultProcs())}
+		}
+	}
+	if len(lockers) == 0 {
+		lockers = []int{1}
+	}
+	base = cross(base, procs, func(l *results.Load, v int) { l.Procs = v })
+	base = cross(base, lockers, func(l *results.Load, v int) { l.Clients = v })
 	base = cross(base, g.owners, func(l *results.Load, v int) { l.Owners = v })
 	for _, l := range base {
 		if l.Clients > l.Owners {

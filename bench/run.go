@@ -111,7 +111,7 @@ func (j *job) do(ctx context.Context, std stdio, given map[string]bool) error {
 		}
 		defer func() { _ = file.Close() }() // every run was synced when it was written
 	}
-	b := bank{options: options, session: harness.NewID(), rigs: make(map[lock.Needs]*harness.Rig)}
+	b := bank{options: options, session: harness.NewID(), rigs: make(map[lock.Needs]*harness.Rig), crew: &harness.Crew{Commit: revision()}}
 	defer func() {
 		if err := b.close(); err != nil {
 			complain(std.err, "lockbench run", err)
@@ -174,6 +174,7 @@ type bank struct {
 	options server.Options
 	session string
 	rigs    map[lock.Needs]*harness.Rig
+	crew    *harness.Crew    // of all rigs; nil has the owners live in this process
 	order   []*server.Server // those that were started, for the report
 }
 
@@ -183,7 +184,7 @@ func (b *bank) rig(ctx context.Context, n lock.Needs) (*harness.Rig, error) {
 	if r := b.rigs[n]; r != nil {
 		return r, nil
 	}
-	r := &harness.Rig{Session: b.session, Commit: revision()}
+	r := &harness.Rig{Crew: b.crew, Session: b.session, Commit: revision()}
 	if n.Kind != "" {
 		s, err := server.Start(ctx, n, b.options)
 		if err != nil {
@@ -206,6 +207,9 @@ func (b *bank) topology(n lock.Needs) lock.Topology {
 
 func (b *bank) close() error {
 	var errs []error
+	if b.crew != nil {
+		errs = append(errs, b.crew.Close())
+	}
 	for _, s := range b.order {
 		errs = append(errs, s.Close())
 	}

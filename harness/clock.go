@@ -16,6 +16,16 @@ func newClock() clock {
 	return clock{zero, monotonic(zero)}
 }
 
+// clockFrom is the clock whose zero is an instant of CLOCK_MONOTONIC in ns, which all
+// processes of this machine share; 0 is now.
+func clockFrom(zero int64) clock {
+	c := newClock()
+	if zero == 0 || c.monotonic == 0 {
+		return c
+	}
+	return clock{c.zero.Add(time.Duration(zero - c.monotonic)), zero}
+}
+
 func (c clock) now() int64 { return int64(time.Since(c.zero)) }
 
 // at turns a reading back into a time with a monotonic part.

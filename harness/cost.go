@@ -3,8 +3,6 @@ package harness
 import (
 	"context"
 	"math"
-	"runtime"
-	"runtime/metrics"
 	"time"
 
 	"github.com/lockbench/lockbench/harness/server"
@@ -14,50 +12,55 @@ import (
 // cost is everything that has been spent up to one instant. Two of them
 // subtract to what a window cost.
 type cost struct {
-	server                  server.Usage
-	cpu                     float64 // ns, of this process
-	allocs                  float64 // heap objects
-	cmds, attempts, wakeups int64
-	pooled                  int64         // connections taken out of the clients' pools
-	poolWait                time.Duration // for them
-	grants                  int64
-	at                      int64 // reading of the run's clock
+	Counts // of all workers
+	server server.Usage
+	at     int64 // reading of the run's clock
 }
 
 // readCost takes about as long as two round trips, so it is called just outside
 // the window; the grants are read beside it, so that costs are divided by the
 // grants of the same time.
-func (s *session) readCost(ctx context.Context) cost {
-	var c cost
-	c.server = server.Usage{Cmds: math.NaN(), NetBytes: math.NaN(), CPU: math.NaN()}
-	if s.server != nil {
+func (c *conductor) readCost(ctx context.Context) (cost, error) {
+	var all cost
+	all.server = server.Usage{Cmds: math.NaN(), NetBytes: math.NaN(), CPU: math.NaN()}
+	if c.server != nil {
 		// A server that does not answer leaves NaN, which is left out.
-		if u, err := s.server.Usage(ctx); err == nil {
-			c.server = u
+		if u, err := c.server.Usage(ctx); err == nil {
+			all.server = u
 		}
 	}
-	c.at = s.clock.now()
-	c.cpu = processCPU()
-	objects := []metrics.Sample{{Name: "/gc/heap/allocs:objects"}}
-	metrics.Read(objects)
-	c.allocs = float64(objects[0].Value.Uint64())
-	c.cmds, c.attempts, c.wakeups = s.count.Read()
-	c.pooled, c.poolWait = s.count.PoolWait()
-	_, c.grants = s.rec.total()
-	return c
+	all.at = c.clock.now()
+	counts, err := c.counts(ctx)
+	all.Counts = counts
+	return all, err
 }
 
-// put writes what the window cost, for each grant. What is not known is absent.
-func (s *session) putCost(m results.Metrics) {
+// counts are those of all workers.
+func (c *conductor) counts(ctx context.Context) (Counts, error) {
+	var all Counts
+	err := c.each(func(m member) error {
+		one, err := m.cost(ctx)
+		if err == nil {
+			c.mu.Lock()
+			all.add(one)
+			c.mu.Unlock()
+		}
+		return err
+	})
+	return all, err
+}
+
+// putCost writes what the window cost, for each grant. What is not known is absent.
+func (s *seen) putCost(m results.Metrics) {
 	a, b := s.before, s.after
-	grants := float64(b.grants - a.grants)
+	grants := float64(b.Grants - a.Grants)
 	put := func(name string, v float64) {
 		if !math.IsNaN(v) && !math.IsInf(v, 0) {
 			m[name] = v
 		}
 	}
-	if cores := float64(runtime.GOMAXPROCS(0)); b.at > a.at {
-		put(results.CliCPUShare, (b.cpu-a.cpu)/(float64(b.at-a.at)*cores))
+	if b.at > a.at && s.cores > 0 {
+		put(results.CliCPUShare, (b.CPU-a.CPU)/(float64(b.at-a.at)*float64(s.cores)))
 	}
 	put(results.SrvIdleCPU, s.idleCPU)
 	if grants <= 0 {
@@ -67,14 +70,14 @@ func (s *session) putCost(m results.Metrics) {
 	put(results.SrvCPUPerAcq, (b.server.CPU-a.server.CPU)/grants)
 	put(results.SrvLoadCPUPerAcq, (b.server.CPU-a.server.CPU-s.idleCPU*time.Duration(b.at-a.at).Seconds())/grants)
 	put(results.SrvNetPerAcq, (b.server.NetBytes-a.server.NetBytes)/grants)
-	put(results.CliCPUPerAcq, (b.cpu-a.cpu)/grants)
-	put(results.CliAllocs, (b.allocs-a.allocs)/grants)
-	if s.server != nil {
-		put(results.CmdsPerAcq, float64(b.cmds-a.cmds)/grants)
-		put(results.AttemptsPerAcq, float64(b.attempts-a.attempts)/grants)
-		put(results.WakeupsPerAcq, float64(b.wakeups-a.wakeups)/grants)
+	put(results.CliCPUPerAcq, (b.CPU-a.CPU)/grants)
+	put(results.CliAllocs, (b.Allocs-a.Allocs)/grants)
+	if s.served {
+		put(results.CmdsPerAcq, float64(b.Cmds-a.Cmds)/grants)
+		put(results.AttemptsPerAcq, float64(b.Attempts-a.Attempts)/grants)
+		put(results.WakeupsPerAcq, float64(b.Wakeups-a.Wakeups)/grants)
 	}
-	if b.pooled > 0 {
-		put(results.PoolWaitPerAcq, float64(b.poolWait-a.poolWait)/grants)
+	if b.Pooled > 0 {
+		put(results.PoolWaitPerAcq, float64(b.PoolWait-a.PoolWait)/grants)
 	}
 }

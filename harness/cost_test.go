@@ -22,10 +22,10 @@ func TestCostBeyondIdle(t *testing.T) {
 		{30e6, -1e6}, // idle wavers
 		{math.NaN(), math.NaN()},
 	} {
-		s := &session{
+		s := &seen{
 			idleCPU: c.idle,
-			before:  cost{server: server.Usage{CPU: 1e6}, at: int64(time.Second), grants: 7},
-			after:   cost{server: server.Usage{CPU: 51e6}, at: int64(3 * time.Second), grants: 17},
+			before:  cost{server: server.Usage{CPU: 1e6}, at: int64(time.Second), Counts: Counts{Grants: 7}},
+			after:   cost{server: server.Usage{CPU: 51e6}, at: int64(3 * time.Second), Counts: Counts{Grants: 17}},
 		}
 		m := results.Metrics{}
 		s.putCost(m)
@@ -39,7 +39,7 @@ func TestCostBeyondIdle(t *testing.T) {
 		}
 	}
 	// Nobody was granted anything, and yet the server took its time.
-	s := &session{idleCPU: 4e6}
+	s := &seen{idleCPU: 4e6}
 	m := results.Metrics{}
 	s.putCost(m)
 	if _, ok := m[results.SrvLoadCPUPerAcq]; ok || m[results.SrvIdleCPU] != 4e6 {
@@ -49,7 +49,7 @@ func TestCostBeyondIdle(t *testing.T) {
 
 // Ctrl-C need not wait for the look at the idle server.
 func TestIdleEndsWithItsContext(t *testing.T) {
-	s := &session{server: &server.Server{}, clock: newClock()}
+	s := &conductor{server: &server.Server{}, clock: newClock()}
 	s.t.Load.For = time.Minute
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()

@@ -8,6 +8,13 @@ import (
 	"github.com/lockbench/lockbench/results"
 )
 
+// grant is one line of the log, by which fairness and hand-off are judged after the
+// run. Times are readings of the run's clock.
+type grant struct {
+	called, granted, freed, done int64 // freed: when Release was called; done: when it returned
+	key, owner                   int32
+}
+
 // fairness is what the grant log tells: who waited how long behind whom.
 type fairness struct {
 	handoff    *results.Histogram // ns

@@ -1,7 +1,9 @@
 package harness
 
 import (
+	"cmp"
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 	"time"
@@ -10,97 +12,63 @@ import (
 	"github.com/lockbench/lockbench/results"
 )
 
-// fill turns what was recorded into the metrics, histograms and series of run.
-func (s *session) fill(run *results.Run) error {
-	l, m := s.t.Load, run.Metrics
-	start := s.rec.window.start.Load()
-	run.Time = s.clock.at(start).UTC().Round(time.Microsecond)
-	run.Load.Warmup, run.Load.For = s.warmup, s.length
-	run.Faults = s.struck
+// An outcome is everything that is known of a run after its end.
+type outcome struct {
+	t     Trial
+	clock clock
+	seen
+	all   Part // of all workers
+	board *board
+}
 
-	merged := map[string]*results.Histogram{
-		results.Acquire: {}, results.Release: {}, results.Hold: {},
-		results.Response: {}, results.Queue: {}, results.Lag: {}, results.Wait: {},
-	}
-	var (
-		log                     []grant
-		grants, lost            int64
-		refusals                int64
-		timeouts, errs, waiting int64
-		cycles, cycleSum        int64
-		series                  results.Series
-	)
-	series.Window = time.Duration(s.rec.interval)
-	series.OwnerGrants = make([]int64, l.Owners)
-	for i := range s.rec.shards {
-		r := &s.rec.shards[i]
-		merged[results.Acquire].Merge(r.acquire)
-		if r.acquireShared != nil {
-			if merged[results.AcquireShared] == nil {
-				merged[results.AcquireShared] = &results.Histogram{}
-			}
-			merged[results.AcquireShared].Merge(r.acquireShared)
-		}
-		refusals += r.refused
-		merged[results.Release].Merge(r.release)
-		merged[results.Hold].Merge(r.hold)
-		if r.response != nil {
-			merged[results.Response].Merge(r.response)
-			merged[results.Queue].Merge(r.queue)
-			merged[results.Lag].Merge(r.lag)
-			merged[results.Wait].Merge(r.wait)
-		}
-		log = append(log, r.log...)
-		lost, timeouts, errs, waiting = lost+r.lost, timeouts+r.timeouts, errs+r.errors, waiting+r.waiting
-		cycles, cycleSum = cycles+r.cycles, cycleSum+r.cycleSum
-		for k, n := range r.owners {
-			series.OwnerGrants[k*len(s.rec.shards)+i] = n
-			grants += n
-		}
-		if series.Grants == nil {
-			series.Grants = make([]int64, len(r.windows))
-		}
-		for k, n := range r.windows {
-			series.Grants[k] += n
-		}
-	}
-	merged[results.Failed] = s.rec.failed
-	complete := true
-	if cut := s.rec.cut(); cut != 0 {
-		complete = false
-		log = slices.DeleteFunc(log, func(g grant) bool { return g.granted >= cut })
+// fill turns what was recorded into the metrics, histograms and series of run. It
+// depends on nothing else.
+func (o *outcome) fill(run *results.Run) error {
+	l, m, all := o.t.Load, run.Metrics, &o.all
+	run.Time = o.clock.at(o.start).UTC().Round(time.Microsecond)
+	run.Load.Warmup, run.Load.For = o.warmup, o.length
+	run.Faults = o.struck
+
+	hists := maps.Clone(all.Hist)
+	log, complete := o.grants()
+	interval, _ := seriesOf(l)
+	series := results.Series{Window: interval, OwnerGrants: all.Owners, Grants: all.Windows}
+	grants := int64(0)
+	for _, n := range all.Owners {
+		grants += n
 	}
 
-	seconds := s.length.Seconds()
+	seconds := o.length.Seconds()
 	m[results.AcqRate] = float64(grants) / seconds
-	m[results.Lost] = float64(lost)
-	m[results.Timeouts] = float64(timeouts)
-	m[results.Errors] = float64(errs)
+	m[results.Lost] = float64(all.Lost)
+	m[results.Timeouts] = float64(all.Timeouts)
+	m[results.Errors] = float64(all.Errors)
 	if l.Try {
-		m[results.Refused] = float64(refusals)
+		m[results.Refused] = float64(all.Refused)
 	}
 	if l.Shared > 0 {
-		m[results.Readers] = float64(s.together.sum) / float64(s.length)
-		if l.Rate == 0 && s.together.busy > 0 {
-			m[results.Overlap] = float64(s.together.sum) / float64(s.together.busy) / float64(l.ReadingOwners())
+		sum, busy, length := together(o.board.entries(), o.start, o.until())
+		m[results.Readers] = float64(sum) / float64(length)
+		if l.Rate == 0 && busy > 0 {
+			m[results.Overlap] = float64(sum) / float64(busy) / float64(l.ReadingOwners())
 		}
 		if l.Shared < 1 {
-			m[results.WriterWait] = float64(s.rec.longestWrite())
+			m[results.WriterWait] = float64(all.LongestWrite)
 		}
 	}
-	s.putCost(m)
-	s.putWitness(run)
-	if complete && s.rec.interval > 0 {
-		series.AcquireP50 = medians(log, start, s.rec.interval, len(series.Grants))
+	o.putCost(m)
+	o.putWitness(run)
+	if complete && interval > 0 {
+		series.AcquireP50 = medians(log, o.start, int64(interval), len(series.Grants))
 	}
 
-	f := judgeFairness(log, l.Owners, int64(s.length+2*grace(l)))
+	f := judgeFairness(log, l.Owners, int64(o.length+2*grace(l)))
 	// Who follows whom is told only by keys that have one holder at a time and
 	// stand for themselves.
 	alone := l.Shared == 0 && l.Together == 1
 	if alone {
-		merged[results.Handoff] = f.handoff
-		merged[results.HandoffRelease], merged[results.HandoffNotice] = f.release, f.notice
+		hists[results.Handoff] = f.handoff
+		hists[results.HandoffRelease], hists[results.HandoffNotice] = f.release, f.notice
 		if f.handoff.Exact.Count > 0 {
 			m[results.HandoffEarly] = f.early
 		}
@@ -109,7 +77,7 @@ func (s *session) fill(run *results.Run) error {
 		if alone {
 			m[results.LongestRun] = float64(f.longestRun)
 		}
-		merged[results.Bypass] = f.bypass
+		hists[results.Bypass] = f.bypass
 	}
 	if l.Ops == 0 && l.Rate == 0 {
 		// A fixed number of operations, or an order given by arrivals, says
@@ -125,8 +93,10 @@ func (s *session) fill(run *results.Run) error {
 		if f.jainW > 0 {
 			m[results.JainW] = f.jainW
 		}
-		if p99, ok := s.rec.acquireByOwner(); ok && l.Shared == 0 {
-			m[results.AcquireByOwner] = float64(p99)
+		if len(all.Acquire) > 0 && l.Shared == 0 {
+			if p99, ok := results.QuantileByOwner(all.Acquire, 99); ok {
+				m[results.AcquireByOwner] = float64(p99)
+			}
 		}
 	} else {
 		series.OwnerGrants = nil
@@ -135,8 +105,9 @@ func (s *session) fill(run *results.Run) error {
 		run.Series = &series
 	}
 	if l.Rate > 0 {
-		s.putOpen(m, merged)
-	} else if cycles > 0 && l.Ops == 0 {
+		served := hists[results.Response].Exact.Count + hists[results.Response].Overflow
+		m[results.Unserved] = float64(int64(o.due) - served)
+	} else if all.Cycles > 0 && l.Ops == 0 {
 		// N = X·R with X the rounds a second and R their mean length. Readers that
 		// overlap may keep writers out for good, and preferred writers the readers,
 		// however long one measures. Such an owner has neither X nor R: that is what
@@ -147,40 +118,63 @@ func (s *session) fill(run *results.Run) error {
 				owners--
 			}
 		}
-		n := float64(cycleSum) / (seconds * 1e9)
+		n := float64(all.CycleSum) / (seconds * 1e9)
 		m[results.LittleError] = math.Abs(float64(owners)-n) / float64(l.Owners)
 	}
-	for name, h := range merged {
+	for name, h := range hists {
 		if err := run.Put(name, h); err != nil {
 			return fmt.Errorf("storing run %s: %w", run.ID, err)
-		}
-		s.overflow += h.Overflow
-	}
-	s.waiting = waiting
-	for i := range s.rec.shards {
-		if err := s.rec.shards[i].firstErr; err != nil {
-			s.firstErr = err
-			break
 		}
 	}
 	return nil
 }
 
+// overflow is how many values were beyond the range of the histograms.
+func (o *outcome) overflow() (n int64) {
+	for _, h := range o.all.Hist {
+		n += h.Overflow
+	}
+	return n
+}
+
+// until is where what the log tells ends: with the window, or where it was full.
+func (o *outcome) until() int64 {
+	if cut := o.board.cut.Load(); cut != 0 {
+		return min(o.end, cut)
+	}
+	return o.end
+}
+
+// grants are those of the window that the log holds. It is complete unless it was full.
+func (o *outcome) grants() (log []grant, complete bool) {
+	until := o.until()
+	entries := o.board.entries()
+	for i := range entries {
+		e := &entries[i]
+		if e.state.Load() == entryClosed && e.granted >= o.start && e.granted < until {
+			log = append(log, grant{e.called, e.granted, e.freed, e.done, e.key, e.owner})
+		}
+	}
+	return log, o.board.cut.Load() == 0
+}
+
 // putWitness writes what the witness saw. A hold of 0 leaves it blind, so such
 // a run reports violations only if it saw some.
-func (s *session) putWitness(run *results.Run) {
-	w := s.witness
-	if n := w.violations.Load(); n > 0 || s.t.Load.HoldBy != HoldNone {
+func (o *outcome) putWitness(run *results.Run) {
+	b := o.board
+	if n := b.violations.Load(); n > 0 || o.t.Load.HoldBy != HoldNone {
 		run.Metrics[results.Violations] = float64(n)
 	}
-	if s.t.Variant.Caps.Has(lock.Fencing) {
-		run.Metrics[results.StaleTokens] = float64(w.stale.Load())
+	if o.t.Variant.Caps.Has(lock.Fencing) {
+		run.Metrics[results.StaleTokens] = float64(b.stale.Load())
 	}
-	start := time.Duration(s.rec.window.start.Load())
-	for _, v := range w.seen {
-		v.HolderSince -= start
-		v.At -= start
-		for _, f := range s.struck {
+	for i := range min(b.described.Load(), maxSeen) {
+		s := &b.seen[i]
+		v := results.Violation{
+			Key: int(s.key), Holder: int(s.holder), Intruder: int(s.intruder),
+			HolderSince: time.Duration(s.since - o.start), At: time.Duration(s.at - o.start),
+		}
+		for _, f := range o.struck {
 			if v.At >= f.At && v.At < f.At+f.For {
 				v.Fault = f.Kind
 			}
@@ -189,16 +183,28 @@ func (s *session) putWitness(run *results.Run) {
 	}
 }
 
-// putOpen writes the metrics of an open loop.
-func (s *session) putOpen(m results.Metrics, merged map[string]*results.Histogram) {
-	due := 0
-	for _, a := range s.plan {
-		if s.rec.window.holds(s.zero + a.due) {
-			due++
+// together is how many readers were inside at once from start to end, summed up over
+// time, and for how long there was any; length is end − start.
+func together(log []entry, start, end int64) (sum, busy, length int64) {
+	type step struct{ at, by int64 }
+	var steps []step
+	for i := range log {
+		e := &log[i]
+		from, to := max(e.granted, start), min(e.freed, end)
+		if e.shared && e.state.Load() == entryClosed && from < to {
+			steps = append(steps, step{from, +1}, step{to, -1})
 		}
 	}
-	served := merged[results.Response].Exact.Count + merged[results.Response].Overflow
-	m[results.Unserved] = float64(int64(due) - served)
+	slices.SortFunc(steps, func(a, b step) int { return cmp.Compare(a.at, b.at) })
+	inside, since := int64(0), start
+	for _, s := range steps {
+		sum += inside * (s.at - since)
+		if inside > 0 {
+			busy += s.at - since
+		}
+		inside, since = inside+s.by, s.at
+	}
+	return sum, busy, max(end-start, 1)
 }
 
 // medians is the median acquire latency of the grants in each interval.

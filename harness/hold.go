@@ -31,13 +31,13 @@ func holdMethod(l results.Load) string {
 }
 
 // hold stays inside the lock for d.
-func (s *session) hold(owner int, d time.Duration) {
-	at := s.clock.now() + int64(d)
+func (w *worker) hold(own int, d time.Duration) {
+	at := w.clock.now() + int64(d)
 	if d >= spinBelow {
-		s.waking.hold(s.sleepers[owner], at)
+		w.waking.hold(w.sleepers[own], at)
 		return
 	}
-	for s.clock.now() < at {
+	for w.clock.now() < at {
 	}
 }
 

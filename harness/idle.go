@@ -21,22 +21,22 @@ const (
 // second. Where few locks are granted, that can be most of what each is charged with,
 // whichever lock it is, and tells nothing of the lock. It is looked at in each run
 // anew, since on a shared machine it drifts as everything does.
-func (s *session) idle(ctx context.Context) (float64, error) {
-	window := s.t.Load.For
-	if s.server == nil || window < worthIdling {
+func (c *conductor) idle(ctx context.Context) (float64, error) {
+	window := c.t.Load.For
+	if c.server == nil || window < worthIdling {
 		return math.NaN(), nil
 	}
-	before, err := s.server.CPU(ctx)
+	before, err := c.server.CPU(ctx)
 	if err != nil {
 		return math.NaN(), nil //nolint:nilerr // what is not known is left out
 	}
-	from := s.clock.now()
+	from := c.clock.now()
 	if err := sleep(ctx, min(window/10, longestIdle)); err != nil {
 		return math.NaN(), err
 	}
-	after, err := s.server.CPU(ctx)
+	after, err := c.server.CPU(ctx)
 	if err != nil {
 		return math.NaN(), nil //nolint:nilerr // as above
 	}
-	return (after - before) / time.Duration(s.clock.now()-from).Seconds(), nil
+	return (after - before) / time.Duration(c.clock.now()-from).Seconds(), nil
 }

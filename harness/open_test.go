@@ -12,39 +12,54 @@ import (
 	"github.com/lockbench/lockbench/results"
 )
 
-// inBubble is a session of v on fake time, where nothing is late and nothing takes
+// inBubble is a run of v on fake time, where nothing is late and nothing takes
 // time but what waits.
-func inBubble(t *testing.T, v lock.Variant, l results.Load) *session {
+func inBubble(t *testing.T, v lock.Variant, l results.Load) *conductor {
 	t.Helper()
 	trial := Trial{Variant: v, Load: l.Filled(), Config: lock.Config{}.Filled(), Seed: 3}
-	locker, err := v.Open(t.Context(), lock.Deployment{}, trial.Config)
+	c := newConductor(trial, lock.Deployment{}, "test", 1)
+	c.board = testBoard(t, trial.Load)
+	c.members = []member{&inside{variant: v, board: c.board, clock: c.clock, config: trial.Config, timers: runtimeTimers}}
+	if _, err := c.prepare(t.Context(), nil); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { c.members[0].leave(false) })
+	return c
+}
+
+func testBoard(t *testing.T, l results.Load) *board {
+	t.Helper()
+	b, err := ownBoard(l)
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { _ = locker.Close() })
-	s := newSession(trial, keyNames("test", trial.Load.Keys, false), []lock.Locker{locker})
-	s.count, s.timers = new(lock.Counters), runtimeTimers
-	return s
+	t.Cleanup(func() {
+		if err := b.close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return b
 }
 
-// filled is the record of s, which has run.
-func filled(t *testing.T, s *session) results.Run {
+// filled is the record of c, which has run.
+func filled(t *testing.T, c *conductor, parts []Part) results.Run {
 	t.Helper()
 	run := results.Run{Metrics: results.Metrics{}}
-	if err := s.fill(&run); err != nil {
+	o := c.outcome(parts)
+	if err := o.fill(&run); err != nil {
 		t.Fatal(err)
 	}
-	run.Valid = judge(run, s)
+	run.Valid = judge(run, o)
 	return run
 }
 
 // lindley is the sum of what the arrivals of the window wait for one server that
 // takes them in their order (D. V. Lindley, 1952), and the number of those that do
 // not wait.
-func lindley(s *session) (sum int64, served int64) {
+func lindley(s *conductor) (sum int64, served int64) {
 	free := int64(0)
 	from := int64(s.t.Load.Warmup)
-	for _, a := range s.plan {
+	for _, a := range planArrivals(s.t.Load, s.t.Seed) {
 		begin := max(a.due, free)
 		free = begin + a.hold
 		if a.due >= from {
@@ -71,10 +86,11 @@ func TestOpenLoopIsAQueue(t *testing.T) {
 				s := inBubble(t, c.variant, results.Load{
 					Owners: c.owners, Rate: 500, Hold: results.Dist{Mean: time.Millisecond}, Warmup: 100 * time.Millisecond, For: time.Second,
 				})
-				if err := s.run(t.Context()); err != nil {
+				parts, err := s.run(t.Context())
+				if err != nil {
 					t.Fatal(err)
 				}
-				run := filled(t, s)
+				run := filled(t, s, parts)
 				want, n := lindley(s)
 				e := run.Exact
 				if n == 0 || want == 0 {
@@ -102,13 +118,14 @@ func TestOpenLoopIsAQueue(t *testing.T) {
 func TestUnservedArrivalsAreCounted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := inBubble(t, nobody(), results.Load{Owners: 1, Rate: 100, Hold: results.Dist{Mean: time.Second}, For: time.Second})
-		if err := s.run(t.Context()); err != nil {
+		parts, err := s.run(t.Context())
+		if err != nil {
 			t.Fatal(err)
 		}
-		run := filled(t, s)
-		served := run.Exact["response"].Count
-		if lost := int64(run.Metrics[results.Unserved]); lost == 0 || served == 0 || served+lost != int64(len(s.plan)) {
-			t.Errorf("%d served and %d not, of %d", served, lost, len(s.plan))
+		run := filled(t, s, parts)
+		served, planned := run.Exact["response"].Count, int64(len(planArrivals(s.t.Load, s.t.Seed)))
+		if lost := int64(run.Metrics[results.Unserved]); lost == 0 || served == 0 || served+lost != planned {
+			t.Errorf("%d served and %d not, of %d", served, lost, planned)
 		}
 		if run.Valid.OK {
 			t.Error("valid, though most were not served")
@@ -142,14 +159,14 @@ func TestWaitsEndWithTheRun(t *testing.T) {
 					ends = s.clock.now() + int64(c.cancel)
 					time.AfterFunc(c.cancel, cancel)
 				}
-				err := s.run(ctx)
+				_, err := s.run(ctx)
 				if want := ctx.Err(); !errors.Is(err, want) {
 					t.Errorf("got %v, want %v", err, want)
 				}
 				now := s.clock.now()
 				if c.load.Ops > 0 {
 					// The other thinks until it is told.
-					ends = s.rec.window.end.Load()
+					ends = s.board.window.end.Load()
 				}
 				if now != ends {
 					t.Errorf("the run ended at %v, want %v", time.Duration(now), time.Duration(ends))

@@ -7,20 +7,10 @@ import (
 	"github.com/lockbench/lockbench/results"
 )
 
-// grant is one line of the grant log, by which fairness and hand-off are judged
-// after the run. Times are readings of the run's clock.
-type grant struct {
-	called, granted, freed, done int64 // freed: when Release was called; done: when it returned
-	key, owner                   int32
-}
-
 // maxShards is how many recorders a run has at most. Up to so many owners each
 // record alone; beyond, owners share, because a histogram of three digits takes
 // a quarter of a megabyte. The mutex costs some 12 ns where nobody shares.
 const maxShards = 64
-
-// maxGrants bounds the grant log of a run (40 MB).
-const maxGrants = 1 << 20
 
 // window is the part of a run that is measured, as readings of the clock. Start
 // is 0 until warm-up has ended, end is 0 until it is known.
@@ -44,9 +34,6 @@ type recorder struct {
 	acquire, release, hold     *results.Histogram
 	response, queue, lag, wait *results.Histogram // nil in a closed loop
 
-	log     []grant
-	dropped int64 // when the log was full, 0 if it never was: the instant of the first grant that is missing
-
 	cycles, cycleSum int64   // closed loop: completed rounds in the window, and the sum of their lengths
 	windows          []int64 // grants in each interval of the series
 	owners           []int64 // grants in the window, of each owner of this shard
@@ -59,19 +46,22 @@ type recorder struct {
 	_ [64]byte // keeps the next recorder off this one's cache line
 }
 
-// recording is all recorders of a run and what they share.
+// recording is all recorders of one worker and what they share.
 type recording struct {
-	window   window
-	interval int64 // of the series, ns; 0 for a run bounded by Ops
+	window   *window // of the whole run
+	interval int64   // of the series, ns; 0 for a run bounded by Ops
 	shards   []recorder
 
 	mu     sync.Mutex
 	failed *results.Histogram // of acquires that ended without a grant
 }
 
-func newRecording(l results.Load, longest int64, interval int64, intervals int) *recording {
-	n := min(l.Owners, maxShards)
-	rec := &recording{interval: interval, shards: make([]recorder, n), failed: results.NewHistogram(longest)}
+// newRecording makes the recorders of as many owners, under l.
+func newRecording(l results.Load, owners int, w *window) *recording {
+	n := min(owners, maxShards)
+	longest := longestOf(l)
+	interval, intervals := seriesOf(l)
+	rec := &recording{window: w, interval: int64(interval), shards: make([]recorder, n), failed: results.NewHistogram(longest)}
 	for i := range rec.shards {
 		r := &rec.shards[i]
 		r.acquire = results.NewHistogram(longest)
@@ -86,24 +76,25 @@ func newRecording(l results.Load, longest int64, interval int64, intervals int) 
 			r.lag = results.NewHistogram(longest)
 			r.wait = results.NewHistogram(longest)
 		}
-		r.log = make([]grant, 0, max(maxGrants/n, 1024))
 		r.windows = make([]int64, intervals)
-		r.owners = make([]int64, (l.Owners-i+n-1)/n)
+		r.owners = make([]int64, (owners-i+n-1)/n)
 	}
 	return rec
 }
 
-func (rec *recording) shard(owner int) *recorder { return &rec.shards[owner%len(rec.shards)] }
+// shard is the recorder of this worker's owner.
+func (rec *recording) shard(own int) *recorder { return &rec.shards[own%len(rec.shards)] }
 
 // op is one finished acquire, hold and release.
 type op struct {
-	owner, key                        int
+	own, owner, key                   int // owner is counted among all owners of the run, own among this worker's
 	due, called, granted, freed, done int64
 	free                              int64 // open loop: since when its owner could have taken it
 	cycle                             int64 // closed loop: since the owner's previous round ended
 	shared, lost                      bool
 	early                             bool  // it ended before the window was seen to begin
 	err                               error // of Release, other than lost
+	entry                             *entry
 }
 
 // queue is how long an arrival found all owners busy: from due until one was free
@@ -117,7 +108,7 @@ func (o *op) lag() int64 { return o.called - max(o.due, o.free) }
 // that begins what is measured: latencies by their call (open loop: by their due
 // time), throughput by the grant; none that is early does.
 func (rec *recording) granted(o op) {
-	r := rec.shard(o.owner)
+	r := rec.shard(o.own)
 	began := o.called
 	if r.response != nil {
 		began = o.due
@@ -146,16 +137,11 @@ func (rec *recording) granted(o op) {
 		}
 	}
 	if inGrants {
-		r.owners[o.owner/len(rec.shards)]++
+		r.owners[o.own/len(rec.shards)]++
 		if rec.interval > 0 {
 			if i := int((o.granted - start) / rec.interval); i < len(r.windows) {
 				r.windows[i]++
 			}
-		}
-		if len(r.log) < cap(r.log) {
-			r.log = append(r.log, grant{o.called, o.granted, o.freed, o.done, int32(o.key), int32(o.owner)})
-		} else if r.dropped == 0 {
-			r.dropped = o.granted
 		}
 		if o.lost {
 			r.lost++
@@ -181,31 +167,10 @@ func (rec *recording) writerWaited(o op) {
 	if start == 0 || to <= start || o.called >= to {
 		return
 	}
-	r := rec.shard(o.owner)
+	r := rec.shard(o.own)
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.longestWrite = max(r.longestWrite, to-o.called)
-}
-
-// longestWrite is results.WriterWait.
-func (rec *recording) longestWrite() (ns int64) {
-	for i := range rec.shards {
-		ns = max(ns, rec.shards[i].longestWrite)
-	}
-	return ns
-}
-
-// acquireByOwner is results.AcquireByOwner, if there is one: owners that share a
-// recorder cannot be told apart.
-func (rec *recording) acquireByOwner() (ns int64, ok bool) {
-	if len(rec.shards[0].owners) > 1 {
-		return 0, false
-	}
-	each := make([]*results.Histogram, len(rec.shards))
-	for i := range rec.shards {
-		each[i] = rec.shards[i].acquire
-	}
-	return results.QuantileByOwner(each, 99)
 }
 
 // ended says how an acquire without a grant came to its end.
@@ -220,8 +185,8 @@ const (
 
 // empty records an acquire that was called (open loop: due) at began and gave up
 // at now.
-func (rec *recording) empty(owner int, began, now int64, how ended, err error) {
-	r := rec.shard(owner)
+func (rec *recording) empty(own int, began, now int64, how ended, err error) {
+	r := rec.shard(own)
 	in := rec.window.holds(began)
 	if in && how != refused {
 		rec.mu.Lock()
@@ -265,12 +230,58 @@ func (rec *recording) total() (done, won int64) {
 	return done, won
 }
 
-// cut is when the first grant was dropped from a full log, or 0.
-func (rec *recording) cut() (at int64) {
+// part is what was recorded, of an operation that began in the window or was granted in
+// it. Nobody may be recording.
+func (rec *recording) part() Part {
+	p := Part{Hist: map[string]*results.Histogram{results.Failed: rec.failed}}
+	add := func(name string, h *results.Histogram) {
+		if h == nil {
+			return
+		}
+		if p.Hist[name] == nil {
+			p.Hist[name] = &results.Histogram{}
+		}
+		p.Hist[name].Merge(h)
+	}
+	alone := true
 	for i := range rec.shards {
-		if d := rec.shards[i].dropped; d != 0 && (at == 0 || d < at) {
-			at = d
+		r := &rec.shards[i]
+		add(results.Acquire, r.acquire)
+		add(results.AcquireShared, r.acquireShared)
+		add(results.Release, r.release)
+		add(results.Hold, r.hold)
+		add(results.Response, r.response)
+		add(results.Queue, r.queue)
+		add(results.Lag, r.lag)
+		add(results.Wait, r.wait)
+		p.Cycles, p.CycleSum = p.Cycles+r.cycles, p.CycleSum+r.cycleSum
+		p.Lost, p.Timeouts, p.Refused = p.Lost+r.lost, p.Timeouts+r.timeouts, p.Refused+r.refused
+		p.Errors, p.Waiting = p.Errors+r.errors, p.Waiting+r.waiting
+		p.LongestWrite = max(p.LongestWrite, r.longestWrite)
+		if p.FirstError == "" && r.firstErr != nil {
+			p.FirstError = r.firstErr.Error()
+		}
+		if p.Windows == nil {
+			p.Windows = make([]int64, len(r.windows))
+		}
+		for k, n := range r.windows {
+			p.Windows[k] += n
+		}
+		alone = alone && len(r.owners) == 1
+	}
+	for own := range rec.owners() {
+		p.Owners = append(p.Owners, rec.shards[own%len(rec.shards)].owners[own/len(rec.shards)])
+		if alone {
+			p.Acquire = append(p.Acquire, rec.shards[own].acquire)
 		}
 	}
-	return at
+	return p
+}
+
+// owners is how many there are.
+func (rec *recording) owners() (n int) {
+	for i := range rec.shards {
+		n += len(rec.shards[i].owners)
+	}
+	return n
 }

@@ -14,10 +14,10 @@ import (
 func TestRecordingAllocatesNothing(t *testing.T) {
 	for _, rate := range []float64{0, 100} {
 		l := results.Load{Owners: 4, Rate: rate, For: time.Minute}.Filled()
-		rec := newRecording(l, int64(time.Minute), int64(time.Second), 60)
+		rec := newRecording(l, 4, new(window))
 		rec.window.start.Store(1)
-		w := newWitness(newClock(), 1)
-		o := op{owner: 1, due: 2, free: 2, called: 3, granted: 4, freed: 5, done: 6, cycle: 4}
+		w := testWitness(t, 1)
+		o := op{own: 1, owner: 1, due: 2, free: 2, called: 3, granted: 4, freed: 5, done: 6, cycle: 4}
 		if n := testing.AllocsPerRun(1000, func() {
 			w.enter(0, 1, o.granted)
 			w.write(0, 7)
@@ -33,8 +33,8 @@ func TestRecordingAllocatesNothing(t *testing.T) {
 }
 
 func TestWindowDecidesWhatIsRecorded(t *testing.T) {
-	l := results.Load{Owners: 1, For: time.Second}.Filled()
-	rec := newRecording(l, int64(time.Minute), 100, 10)
+	l := results.Load{Owners: 1, For: 1000}.Filled()
+	rec := newRecording(l, 1, new(window))
 	rec.window.start.Store(1000)
 	rec.window.end.Store(2000)
 	record := func(called, granted int64) {
@@ -52,8 +52,8 @@ func TestWindowDecidesWhatIsRecorded(t *testing.T) {
 	if got := r.acquire.Exact; got.Count != 2 || got.Max != 600 {
 		t.Errorf("acquire latencies %+v, want 2 up to 600", got)
 	}
-	if r.owners[0] != 2 || len(r.log) != 2 {
-		t.Errorf("%d grants in the window, %d logged, want 2", r.owners[0], len(r.log))
+	if r.owners[0] != 2 {
+		t.Errorf("%d grants in the window, want 2", r.owners[0])
 	}
 	if r.windows[1] != 2 {
 		t.Errorf("series %v, want 2 in the second interval", r.windows)
@@ -76,7 +76,7 @@ func TestQueueAndLag(t *testing.T) {
 		if o.queue() != c.queue || o.lag() != c.lag {
 			t.Errorf("%+v: queue %d, lag %d", c, o.queue(), o.lag())
 		}
-		rec := newRecording(results.Load{Owners: 1, Rate: 1, For: time.Second}.Filled(), int64(time.Minute), 100, 1)
+		rec := newRecording(results.Load{Owners: 1, Rate: 1, For: time.Second}.Filled(), 1, new(window))
 		rec.window.start.Store(1)
 		rec.granted(o)
 		r := &rec.shards[0]
@@ -91,7 +91,7 @@ func TestQueueAndLag(t *testing.T) {
 
 func TestEmptyEndings(t *testing.T) {
 	l := results.Load{Owners: 1, For: time.Second}.Filled()
-	rec := newRecording(l, int64(time.Minute), 100, 10)
+	rec := newRecording(l, 1, new(window))
 	rec.window.start.Store(1000)
 	boom := errors.New("boom")
 	rec.empty(0, 1100, 1200, timedOut, nil)
@@ -109,10 +109,10 @@ func TestEmptyEndings(t *testing.T) {
 func TestShardsCoverAllOwners(t *testing.T) {
 	for _, owners := range []int{1, 63, 64, 65, 200} {
 		l := results.Load{Owners: owners, For: time.Second}.Filled()
-		rec := newRecording(l, int64(time.Second), 100, 1)
+		rec := newRecording(l, owners, new(window))
 		rec.window.start.Store(1)
 		for i := range owners {
-			rec.granted(op{owner: i, called: 2, granted: 3, freed: 4, done: 5})
+			rec.granted(op{own: i, owner: i, called: 2, granted: 3, freed: 4, done: 5})
 		}
 		n := 0
 		for i := range rec.shards {
@@ -124,15 +124,20 @@ func TestShardsCoverAllOwners(t *testing.T) {
 	}
 }
 
+func testWitness(t *testing.T, keys int) *witness {
+	t.Helper()
+	return &witness{board: testBoard(t, results.Load{Keys: keys, Ops: 1}.Filled()), procs: 1}
+}
+
 func TestWitness(t *testing.T) {
-	w := newWitness(newClock(), 2)
+	w := testWitness(t, 2)
 	if !w.enter(0, 5, 10) || !w.enter(1, 6, 11) {
 		t.Fatal("two keys exclude each other")
 	}
 	if w.enter(0, 7, 20) {
 		t.Fatal("a second holder went unseen")
 	}
-	if v := w.seen[0]; v.Holder != 5 || v.Intruder != 7 || v.HolderSince != 10 || v.At != 20 {
+	if v := w.board.seen[0]; v != (overlap{0, 5, 7, 10, 20}) {
 		t.Errorf("violation %+v", v)
 	}
 	w.leave(0, 7) // the intruder's leaving must not end the holder's stay
@@ -143,7 +148,7 @@ func TestWitness(t *testing.T) {
 	if !w.enter(0, 9, 40) {
 		t.Error("a key that was left is still claimed")
 	}
-	if n := w.violations.Load(); n != 2 {
+	if n := w.board.violations.Load(); n != 2 {
 		t.Errorf("%d violations, want 2", n)
 	}
 	for i, c := range []struct {
@@ -154,13 +159,13 @@ func TestWitness(t *testing.T) {
 			t.Errorf("write %d under token %d: accepted %v, want %v", i, c.token, got, c.want)
 		}
 	}
-	if w.stale.Load() != 1 {
-		t.Errorf("%d stale writes, want 1", w.stale.Load())
+	if w.board.stale.Load() != 1 {
+		t.Errorf("%d stale writes, want 1", w.board.stale.Load())
 	}
 }
 
 func TestWitnessCountsEveryOverlap(t *testing.T) {
-	w := newWitness(newClock(), 1)
+	w := testWitness(t, 1)
 	w.enter(0, 0, 0)
 	var wg sync.WaitGroup
 	for i := range 8 {
@@ -171,11 +176,11 @@ func TestWitnessCountsEveryOverlap(t *testing.T) {
 		})
 	}
 	wg.Wait()
-	if n := w.violations.Load(); n != 8000 {
+	if n := w.board.violations.Load(); n != 8000 {
 		t.Errorf("%d of 8000 overlaps counted", n)
 	}
-	if len(w.seen) != maxSeen {
-		t.Errorf("%d described, want %d", len(w.seen), maxSeen)
+	if last := w.board.seen[maxSeen-1]; last.at != 1 {
+		t.Errorf("the last that is described: %+v", last)
 	}
 }
 
@@ -184,7 +189,7 @@ func TestAcquireByOwner(t *testing.T) {
 		owners, idle int // idle: the last of them
 		told         bool
 	}{{1, 0, true}, {4, 0, true}, {64, 0, true}, {4, 1, false}, {65, 0, false}} {
-		rec := newRecording(results.Load{Owners: c.owners, For: time.Minute}.Filled(), int64(time.Minute), 100, 1)
+		rec := newRecording(results.Load{Owners: c.owners, For: time.Minute}.Filled(), c.owners, new(window))
 		rec.window.start.Store(1)
 		for i := range c.owners - c.idle {
 			waits := []int64{int64(30 * time.Second)}
@@ -192,10 +197,10 @@ func TestAcquireByOwner(t *testing.T) {
 				waits = make([]int64, 10_000)
 			}
 			for _, w := range waits {
-				rec.granted(op{owner: i, called: 2, granted: 2 + w, freed: 2 + w, done: 2 + w})
+				rec.granted(op{own: i, owner: i, called: 2, granted: 2 + w, freed: 2 + w, done: 2 + w})
 			}
 		}
-		got, ok := rec.acquireByOwner()
+		got, ok := results.QuantileByOwner(rec.part().Acquire, 99)
 		if ok != c.told || ok && got != int64(30*time.Second) {
 			t.Errorf("%d owners, %d of them without a grant: %v, %v", c.owners, c.idle, time.Duration(got), ok)
 		}

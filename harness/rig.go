@@ -5,10 +5,8 @@ import (
 	"crypto/rand"
 	"encoding/hex"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"runtime"
-	"sync"
 	"time"
 
 	"github.com/lockbench/lockbench/harness/fault"
@@ -17,10 +15,11 @@ import (
 	"github.com/lockbench/lockbench/results"
 )
 
-// A Rig is what trials run on: a started server and what the runs of one
-// command share. It runs one trial at a time.
+// A Rig is what trials run on: a started server, the processes in which owners live,
+// and what the runs of one command share. It runs one trial at a time.
 type Rig struct {
 	Server  *server.Server // nil runs only variants that need none
+	Crew    *Crew          // nil has all owners live in this process
 	Session string         // shared by the runs of one command, see NewID
 	Commit  string         // of this module, "" if unknown
 }
@@ -39,13 +38,24 @@ func NewID() string {
 //
 // When Run returns, the trial's connections are closed and its keys removed.
 func (r *Rig) Run(ctx context.Context, t Trial) (results.Run, error) {
+	return r.run(ctx, t, tweaks{})
+}
+
+// tweaks are what only a fault, or a test, changes of a run.
+type tweaks struct {
+	spec  func(*Spec)      // of each worker, before it gets it
+	begun func(*conductor) // called in a goroutine of its own when the owners start
+}
+
+func (r *Rig) run(ctx context.Context, t Trial, tweak tweaks) (results.Run, error) {
 	t.Load = t.Load.Filled()
 	if err := t.Check(); err != nil {
 		return results.Run{}, err
 	}
+	procs := r.procs(t)
 	t.Load.HoldBy = holdMethod(t.Load)
 	if t.Config.Conns == 0 {
-		t.Config.Conns = (t.Load.Owners + t.Load.Clients - 1) / t.Load.Clients
+		t.Config.Conns = ceil(ceil(t.Load.Owners, max(procs, 1)), t.Load.Clients)
 	}
 	t.Config = t.Config.Filled()
 	run := results.Run{
@@ -59,42 +69,92 @@ func (r *Rig) Run(ctx context.Context, t Trial) (results.Run, error) {
 	}
 	run.Config = config
 
-	names := keyNames(run.ID, t.Load.Keys, r.Server != nil && r.Server.Topology() == lock.Cluster)
 	t.Config.Group = "lb:{" + run.ID + "}:" // not stored: it is another for each run
-	defer r.remove(t.Variant, t.Config.Group, names)
-	var count lock.Counters
-	t.Config.Count = &count
 	d, goDirect, err := r.reach(t)
 	if err != nil {
 		return results.Run{}, err
 	}
 	defer goDirect()
-	if err := enoughFiles(t.Load.Owners+1, t.Config.Conns*t.Load.Clients*len(d.Nodes)); err != nil {
+	c := newConductor(t, d, run.ID, max(procs, 1))
+	c.spec.Spread = r.Server != nil && r.Server.Topology() == lock.Cluster
+	c.seen.cores = runtime.GOMAXPROCS(0)
+	if procs > 0 {
+		c.seen.cores = runtime.NumCPU()
+	}
+	if t.Variant.Needs.Kind != "" {
+		c.server, c.seen.served = r.Server, true
+	}
+	defer r.remove(t.Variant, t.Config.Group, c.spec.keys())
+	if err := r.engage(ctx, c, procs); err != nil {
 		return results.Run{}, err
 	}
-	lockers, closeAll, err := open(ctx, t, d)
+	spoilt := true
+	defer func() {
+		for i, m := range c.members {
+			m.leave(spoilt && !c.isDead(i))
+		}
+		if !spoilt || procs > 0 { // an owner of this process may still write to it
+			_ = c.board.close()
+		}
+	}()
+	is, err := c.prepare(ctx, tweak.spec)
 	if err != nil {
 		return results.Run{}, err
 	}
-	defer closeAll()
 	run.Env = r.environment(ctx, t, d)
-
-	s := newSession(t, names, lockers)
-	s.server, s.count = r.Server, &count
-	if t.Variant.Needs.Kind == "" {
-		s.server = nil
+	run.Env.Timer, run.Env.GOMAXPROCS, run.Env.Processes = is.Timer, is.GOMAXPROCS, procs
+	if tweak.begun != nil {
+		go tweak.begun(c)
 	}
-	// What earlier trials left behind is collected now and not in the window.
-	runtime.GC()
-	if err := s.run(ctx); err != nil {
+	parts, err := c.run(ctx)
+	if err != nil {
 		return results.Run{}, err
 	}
-	run.Env.Timer = s.timer
-	if err := s.fill(&run); err != nil {
+	spoilt = false
+	o := c.outcome(parts)
+	if err := o.fill(&run); err != nil {
 		return results.Run{}, err
 	}
-	run.Valid = judge(run, s)
+	run.Valid = judge(run, o)
 	return run, nil
+}
+
+// procs is in how many processes of their own the owners of t live: as many as the load
+// asks for, but not more than there are owners for their clients. It is 0, and they live
+// in this process, where the rig has no crew, for locks in memory, and for variants whose
+// config only this process can have.
+func (r *Rig) procs(t Trial) int {
+	if r.Crew == nil || t.Variant.Needs.Kind == "" || t.Config.Hook != nil || t.Config.Now != nil {
+		return 0
+	}
+	return min(t.Load.Procs, max(1, t.Load.Owners/t.Load.Clients))
+}
+
+func ceil(n, by int) int { return (n + by - 1) / by }
+
+// engage gives c its workers and their board.
+func (r *Rig) engage(ctx context.Context, c *conductor, procs int) (err error) {
+	if procs == 0 {
+		if c.board, err = ownBoard(c.t.Load); err != nil {
+			return err
+		}
+		c.members = []member{&inside{variant: c.t.Variant, board: c.board, clock: c.clock, config: c.t.Config, timers: newTimers}}
+		return nil
+	}
+	workers, memory, err := r.Crew.muster(ctx, procs)
+	if err != nil {
+		return err
+	}
+	if err := clearMemory(memory, c.t.Load); err != nil {
+		return err
+	}
+	if c.board, err = mapBoard(memory, c.t.Load); err != nil {
+		return err
+	}
+	for _, p := range workers {
+		c.members = append(c.members, p)
+	}
+	return nil
 }
 
 func (r *Rig) describe(v lock.Variant) results.Server {
@@ -128,39 +188,6 @@ func (r *Rig) reach(t Trial) (d lock.Deployment, goDirect func(), err error) {
 	return d, func() {
 		_ = proxies.Close() // the run is over, and its connections are closed
 	}, nil
-}
-
-// open connects all clients to d, at the same time because a handshake may be slow.
-func open(ctx context.Context, t Trial, d lock.Deployment) (lockers []lock.Locker, closeAll func(), err error) {
-	lockers = make([]lock.Locker, t.Load.Clients)
-	errs := make([]error, t.Load.Clients)
-	var wg sync.WaitGroup
-	for i := range lockers {
-		wg.Go(func() { lockers[i], errs[i] = t.Variant.Open(ctx, d, t.Config) })
-	}
-	wg.Wait()
-	closeAll = func() {
-		for _, l := range lockers {
-			if l != nil {
-				_ = l.Close() // the run is over; what Close says changes no number
-			}
-		}
-	}
-	if err := errors.Join(errs...); err != nil {
-		closeAll()
-		return nil, nil, fmt.Errorf("opening %s: %w", t.Variant.Name(), firstOf(errs))
-	}
-	return lockers, closeAll, nil
-}
-
-// firstOf keeps a message on one line where every client failed alike.
-func firstOf(errs []error) error {
-	for _, err := range errs {
-		if err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 // remove deletes the keys of a run by name, also after ctx has ended.

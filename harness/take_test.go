@@ -207,14 +207,14 @@ func TestStaleTokens(t *testing.T) {
 }
 
 func TestWitnessOfReaders(t *testing.T) {
-	w := newWitness(newClock(), 1)
+	w := testWitness(t, 1)
 	if !w.enterShared(0, 1, 10) || !w.enterShared(0, 2, 11) {
 		t.Fatal("readers exclude each other")
 	}
 	if w.enter(0, 3, 12) {
 		t.Fatal("a writer among readers went unseen")
 	}
-	if v := w.seen[0]; v.Holder != 2 || v.Intruder != 3 {
+	if v := w.board.seen[0]; v.holder != 2 || v.intruder != 3 {
 		t.Errorf("violation %+v, want holder 2 and intruder 3", v)
 	}
 	w.leaveShared(0)
@@ -226,8 +226,8 @@ func TestWitnessOfReaders(t *testing.T) {
 		t.Fatal("a reader beside a writer went unseen")
 	}
 	w.leave(0, 3)
-	if !w.enterShared(0, 4, 15) || w.violations.Load() != 2 {
-		t.Errorf("%d violations, want 2", w.violations.Load())
+	if !w.enterShared(0, 4, 15) || w.board.violations.Load() != 2 {
+		t.Errorf("%d violations, want 2", w.board.violations.Load())
 	}
 	if n := testing.AllocsPerRun(100, func() { w.enterShared(0, 5, 1); w.leaveShared(0) }); n != 0 {
 		t.Errorf("%v allocations a reader", n)

@@ -1,30 +1,33 @@
 package harness
 
-import "testing"
+import (
+	"testing"
+
+	"github.com/lockbench/lockbench/results"
+)
 
 func TestTogetherCountsWithinTheWindow(t *testing.T) {
-	var (
-		g together
-		w window
-	)
-	g.at(10, &w, +1) // before the window
-	w.start.Store(20)
-	g.at(30, &w, +1)  // 1 inside from 20
-	g.at(40, &w, -1)  // 2 from 30
-	g.at(50, &w, -1)  // 1 from 40
-	g.at(100, &w, +1) // nobody from 50
-	w.end.Store(110)
-	g.at(200, &w, -1) // 1 from 100, to the end
-	if g.sum != 10+20+10+10 || g.busy != 10+10+10+10 || g.inside != 0 {
-		t.Errorf("sum %d, busy %d, %d inside; want 50, 40, 0", g.sum, g.busy, g.inside)
+	b := testBoard(t, results.Load{Owners: 1, Ops: 10}.Filled())
+	for _, o := range []op{
+		{granted: 10, freed: 40, shared: true},   // since before the window
+		{granted: 30, freed: 50, shared: true},   // 2 inside from 30 to 40
+		{granted: 60, freed: 70},                 // a writer
+		{granted: 100, freed: 200, shared: true}, // to the end
+		{granted: 5, freed: 8, shared: true},
+		{granted: 300, freed: 310, shared: true},
+	} {
+		b.grant(&o, 1, 0).complete(&o, 2)
+	}
+	if sum, busy, length := together(b.entries(), 20, 110); sum != 20+20+10 || busy != 30+10 || length != 90 {
+		t.Errorf("sum %d, busy %d of %d; want 50, 40 of 90", sum, busy, length)
 	}
 }
 
 func TestWriterWaitIsCutAtTheEnd(t *testing.T) {
-	rec := &recording{shards: make([]recorder, 1)}
+	rec := &recording{window: new(window), shards: make([]recorder, 1)}
 	wait := func(called, granted int64) int64 {
 		rec.writerWaited(op{called: called, granted: granted})
-		return rec.longestWrite()
+		return rec.shards[0].longestWrite
 	}
 	if n := wait(1, 90); n != 0 {
 		t.Errorf("before the window: %d", n)

@@ -48,6 +48,9 @@ func (t Trial) Name() string {
 	if n := t.Variant.Needs.Nodes; n > 0 { // 0 is a variant that knows of one server only
 		add("nodes", strconv.Itoa(n))
 	}
+	if l.Procs > 0 {
+		add("procs", strconv.Itoa(l.Procs))
+	}
 	if l.Clients > 1 {
 		add("clients", strconv.Itoa(l.Clients))
 	}
@@ -114,6 +117,8 @@ func (t Trial) Check() error {
 		return bad("no variant given")
 	case l.Clients > l.Owners:
 		return bad("clients=%d but owners=%d: every client needs an owner", l.Clients, l.Owners)
+	case l.Procs < 0 || l.Procs > MaxProcs:
+		return bad("procs=%d: want 0 to %d", l.Procs, MaxProcs)
 	case l.Owners > MaxOwners:
 		return bad("owners=%d: the most is %d", l.Owners, MaxOwners)
 	case l.Keys > MaxKeys:

@@ -22,7 +22,7 @@ const (
 
 // judge lists the reasons why a run may not be believed, each a sentence that a
 // reader can act on.
-func judge(run results.Run, s *session) results.Valid {
+func judge(run results.Run, o *outcome) results.Valid {
 	var reasons []string
 	add := func(format string, args ...any) { reasons = append(reasons, fmt.Sprintf(format, args...)) }
 	ofWaits := 0 // how many of them are about waits alone
@@ -30,46 +30,46 @@ func judge(run results.Run, s *session) results.Valid {
 	m := run.Metrics
 
 	if n := m[results.Errors]; n > 0 {
-		add("%.0f operations failed, the first with: %v", n, s.firstErr)
+		add("%.0f operations failed, the first with: %s", n, o.all.FirstError)
 	}
 	if m[results.AcqRate] == 0 {
 		add("nothing was granted in the window: give a longer -for")
 	}
-	if v := m[results.Violations]; v > 0 && !s.t.Variant.Unsafe.Has(lock.NoExclusion) {
+	if v := m[results.Violations]; v > 0 && !o.t.Variant.Unsafe.Has(lock.NoExclusion) {
 		add("finding: %.0f overlapping holds", v)
 	}
 	if lag, response := m[results.Lag+"-p99-ns"], m[results.Response+"-p99-ns"]; lag > maxLag && lag > maxLagShare*response {
 		add("lag p99 is %.1f ms, %.0f %% of response p99: this process called too late; end what else runs on the machine, or give a lower -rate", lag/1e6, 100*lag/response)
 	}
-	if short := fallsShort(m, s.t.Load); short > 0 {
-		add("the queue grew: only %.0f %% of the %g arrivals a second were served, so the waits tell how long the run was; give less rate", 100*(1-short), s.t.Load.Rate)
+	if short := fallsShort(m, o.t.Load); short > 0 {
+		add("the queue grew: only %.0f %% of the %g arrivals a second were served, so the waits tell how long the run was; give less rate", 100*(1-short), o.t.Load.Rate)
 	}
-	if c := m[results.CliCPUShare]; c > maxCPUShare && s.server != nil {
+	if c := m[results.CliCPUShare]; c > maxCPUShare && o.served {
 		add("the harness used %.0f %% of its CPU", 100*c)
 	}
 	if e := m[results.LittleError]; e > maxLittleError {
 		addWait("Little's law is off by %.0f %%: waits are long against the window, measure longer", 100*e)
 	}
-	if s.overflow > 0 {
-		add("%d values were beyond the range of the histograms", s.overflow)
+	if n := o.overflow(); n > 0 {
+		add("%d values were beyond the range of the histograms", n)
 	}
-	if s.waiting > 0 {
-		addWait("%d owners still waited %v after the window, their waits are not recorded", s.waiting, grace(s.t.Load))
+	if n := o.all.Waiting; n > 0 {
+		addWait("%d owners still waited %v after the window, their waits are not recorded", n, grace(o.t.Load))
 	}
-	if s.unsettled {
-		add("throughput had not settled after %.1f s of warm-up", s.warmup.Seconds())
+	if o.unsettled {
+		add("throughput had not settled after %.1f s of warm-up", o.warmup.Seconds())
 	}
-	if s.faultErr != nil {
-		add("a fault did not strike as planned: %v", s.faultErr)
+	if o.faultErr != nil {
+		add("a fault did not strike as planned: %v", o.faultErr)
 	}
-	if run.Series != nil && len(s.t.Faults) == 0 {
+	if run.Series != nil && len(o.t.Faults) == 0 {
 		if d := drift(run.Series.Grants, 0); math.Abs(d) > maxDrift {
 			add("not steady: throughput changed by %+.0f %% within the window", 100*d)
 		}
 		// Below a round trip the machine drifts, not the lock: a loopback one takes
 		// 10 or 70 µs depending on which CPUs meet.
 		floor := max(run.Env.RTTp99, run.Env.Wakeup, int64(10*time.Microsecond))
-		if d := drift(run.Series.AcquireP50, floor); math.Abs(d) > 2*maxDrift && s.t.Load.Rate == 0 {
+		if d := drift(run.Series.AcquireP50, floor); math.Abs(d) > 2*maxDrift && o.t.Load.Rate == 0 {
 			addWait("not steady: median acquire changed by %+.0f %% within the window", 100*d)
 		}
 	}

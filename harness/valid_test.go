@@ -1,11 +1,11 @@
 package harness
 
 import (
-	"context"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/lockbench/lockbench/impls/lock"
 	"github.com/lockbench/lockbench/results"
 )
 
@@ -25,7 +25,7 @@ func TestJudgeRates(t *testing.T) {
 		"an error, too":  {results.Metrics{results.AcqRate: 1, results.Errors: 1, results.LittleError: 0.3}, 0, false, false},
 		"an error alone": {results.Metrics{results.AcqRate: 1, results.Errors: 1}, 0, false, false},
 	} {
-		s := &session{waiting: c.waiting}
+		s := &outcome{all: Part{Waiting: c.waiting}}
 		v := judge(results.Run{Metrics: c.metrics}, s)
 		if v.OK != c.ok || v.Rates != c.rates {
 			t.Errorf("%s: %+v", name, v)
@@ -44,7 +44,7 @@ func TestJudgeLag(t *testing.T) {
 		{1.1e6, 10e6, false}, // more than a tenth
 	} {
 		m := results.Metrics{results.AcqRate: 1, "lag-p99-ns": c.lag, "response-p99-ns": c.response}
-		v := judge(results.Run{Metrics: m}, &session{})
+		v := judge(results.Run{Metrics: m}, &outcome{})
 		if v.OK != c.ok {
 			t.Errorf("lag %v, response %v: %+v", c.lag, c.response, v)
 		}
@@ -74,18 +74,22 @@ func TestGrace(t *testing.T) {
 // Nothing that happens after the time of the window belongs to it, however late
 // its end is noticed.
 func TestWindowEndsInTime(t *testing.T) {
-	s := newSession(Trial{Load: results.Load{Owners: 1, For: time.Second}.Filled()}, []string{"k"}, nil)
-	s.begin(context.Background())
-	w := &s.rec.window
+	begun := func(l results.Load) *window {
+		c := newConductor(Trial{Load: l.Filled()}, lock.Deployment{}, "test", 0)
+		c.board = testBoard(t, c.t.Load)
+		if err := c.begin(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		return &c.board.window
+	}
+	w := begun(results.Load{Owners: 1, For: time.Second})
 	start := w.start.Load()
 	for at, want := range map[int64]bool{start - 1: false, start: true, start + 1e9 - 1: true, start + 1e9: false, start + 2e9: false} {
 		if got := w.holds(at); got != want {
 			t.Errorf("%d ns after the start: in the window: %t", at-start, got)
 		}
 	}
-	s = newSession(Trial{Load: results.Load{Owners: 1, Ops: 5}.Filled()}, []string{"k"}, nil)
-	s.begin(context.Background())
-	if w := &s.rec.window; !w.holds(w.start.Load() + 3600e9) {
+	if w := begun(results.Load{Owners: 1, Ops: 5}); !w.holds(w.start.Load() + 3600e9) {
 		t.Error("a window that operations bound has ended by time")
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"compress/zlib"
 	"encoding/base64"
 	"encoding/binary"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -191,6 +192,37 @@ func DecodeHistogram(s string, e Exact) (*Histogram, error) {
 		return nil, err
 	}
 	return h, nil
+}
+
+// stored is a Histogram as JSON has it.
+type stored struct {
+	HDR      string `json:"hdr"` // as Encode returns it
+	Exact    Exact  `json:"exact"`
+	Overflow int64  `json:"overflow"`
+}
+
+// MarshalJSON writes all of h, its overflow too.
+func (h *Histogram) MarshalJSON() ([]byte, error) {
+	text, exact, err := h.Encode()
+	if err != nil {
+		return nil, err
+	}
+	return json.Marshal(stored{text, exact, h.Overflow})
+}
+
+// UnmarshalJSON reads what MarshalJSON wrote.
+func (h *Histogram) UnmarshalJSON(b []byte) error {
+	var s stored
+	if err := json.Unmarshal(b, &s); err != nil {
+		return err
+	}
+	read, err := DecodeHistogram(s.HDR, s.Exact)
+	if err != nil {
+		return err
+	}
+	*h = *read
+	h.Overflow = s.Overflow
+	return nil
 }
 
 // precheck looks at the header of an encoded histogram before the library

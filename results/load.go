@@ -12,11 +12,12 @@ import (
 // Load is how a lock is used in a trial. It belongs to the record because two
 // runs compare only under equal loads.
 type Load struct {
-	Clients int     `json:"clients"`  // Lockers, each with connections of its own: one process's worth; 0 means 1
-	Owners  int     `json:"owners"`   // concurrent acquirers, spread evenly over the clients; 0 means 1
-	Keys    int     `json:"keys"`     // 0 means 1
-	Skew    float64 `json:"skew"`     // Zipf exponent over the keys: P(k) ∝ 1/k^Skew; 0 is uniform
-	OwnKeys bool    `json:"own_keys"` // owner i always takes key i mod Keys: no contention if Keys ≥ Owners; not for open loops
+	Procs   int     `json:"procs,omitempty"` // processes that share the owners, as asked; 0 is the one that measures. Env.Processes tells how many there were
+	Clients int     `json:"clients"`         // Lockers of a process, each with connections of its own; 0 means 1
+	Owners  int     `json:"owners"`          // concurrent acquirers, spread evenly over processes and clients; 0 means 1
+	Keys    int     `json:"keys"`            // 0 means 1
+	Skew    float64 `json:"skew"`            // Zipf exponent over the keys: P(k) ∝ 1/k^Skew; 0 is uniform
+	OwnKeys bool    `json:"own_keys"`        // owner i always takes key i mod Keys: no contention if Keys ≥ Owners; not for open loops
 
 	// Shared is the share of readers, 0 … 1. In a closed loop it is one of the
 	// owners, each of which reads or writes for the whole run: see

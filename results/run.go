@@ -169,8 +169,9 @@ type Env struct {
 	Governor    string  `json:"governor,omitempty"`     // CPU frequency governor
 	ClockSource string  `json:"clock_source,omitempty"` // of the kernel
 	Go          string  `json:"go"`
-	GOMAXPROCS  int     `json:"gomaxprocs"` // of this process
-	Commit      string  `json:"commit"`     // of this module, "+dirty" if changed
+	GOMAXPROCS  int     `json:"gomaxprocs"`          // of a process in which owners lived
+	Processes   int     `json:"processes,omitempty"` // in which the owners lived, each on its own; 0 is within the one that measured
+	Commit      string  `json:"commit"`              // of this module, "+dirty" if changed
 	Seed        uint64  `json:"seed,string"`
 	Timer       string  `json:"timer,omitempty"` // what owners waited on: "timerfd", or "runtime" where there is none; "" in runs from before it was recorded
 

@@ -1,0 +1,339 @@
+package harness
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"runtime"
+	"sync"
+	"time"
+)
+
+// protocol is the version of what conductor and worker say to each other. A worker of
+// another one is refused.
+const protocol = 1
+
+// patience is how long a worker may take to answer what needs no server.
+const patience = 20 * time.Second
+
+// A Crew is the processes in which the owners of the runs of one command live: each
+// runs this program again, as [Work] says, and serves one run after the other. The zero
+// value is ready; it starts a process when a run first needs it. A Crew serves one run
+// at a time.
+type Crew struct {
+	// Program is what is started as a worker in the place of this program, with its
+	// arguments: it speaks as PROTOCOL.md says. Nil is this program.
+	Program []string
+	// Commit is that of this program, "" if unknown. Only workers of the same serve.
+	Commit string
+
+	memory  *os.File
+	workers []*process
+}
+
+// muster returns n workers, of which those that are missing are started, and memory that
+// they share.
+func (c *Crew) muster(ctx context.Context, n int) ([]*process, *os.File, error) {
+	if c.memory == nil {
+		memory, err := newMemory()
+		if err != nil {
+			return nil, nil, err
+		}
+		c.memory = memory
+	}
+	for len(c.workers) < n {
+		c.workers = append(c.workers, nil)
+	}
+	errs := make([]error, n)
+	var all sync.WaitGroup
+	for i := range n {
+		if p := c.workers[i]; p != nil && p.alive() {
+			continue
+		}
+		all.Go(func() { c.workers[i], errs[i] = c.hire(ctx) })
+	}
+	all.Wait()
+	if err := firstOf(errs); err != nil {
+		return nil, nil, fmt.Errorf("starting a worker: %w", err)
+	}
+	return c.workers[:n], c.memory, nil
+}
+
+// Close ends all workers and waits for their ends.
+func (c *Crew) Close() error {
+	for _, p := range c.workers {
+		if p != nil {
+			p.kill()
+		}
+	}
+	c.workers = nil
+	if c.memory == nil {
+		return nil
+	}
+	err := c.memory.Close()
+	c.memory = nil
+	return err
+}
+
+// hire starts one worker and hears its greeting.
+func (c *Crew) hire(ctx context.Context) (*process, error) {
+	program := c.Program
+	if program == nil {
+		program = []string{"/proc/self/exe"} // what os.Executable names may have been built anew
+	}
+	p, err := spawn(program, c.memory)
+	if err != nil {
+		return nil, err
+	}
+	hello, err := p.receive(ctx, patience)
+	switch {
+	case err != nil:
+	case hello.Protocol != protocol:
+		err = fmt.Errorf("it speaks version %d of the protocol, and this program version %d", hello.Protocol, protocol)
+	case c.Program == nil && cmp.Or(hello.Commit, c.Commit) != cmp.Or(c.Commit, hello.Commit):
+		err = fmt.Errorf("it was built from %s, and this program from %s", hello.Commit, c.Commit)
+	}
+	if err != nil {
+		p.kill()
+		return nil, err
+	}
+	return p, nil
+}
+
+// A process is one worker process.
+type process struct {
+	cmd     *exec.Cmd
+	in      *os.File // what it is told
+	out     *os.File // what it says
+	answers chan answer
+	told    chan string // steps at which an owner stopped
+	ops     chan operation
+	gone    chan struct{} // closed when it has ended
+	err     error         // how; read it after gone
+
+	mu    sync.Mutex // guards ended, and writes to in
+	ended chan struct{}
+}
+
+// spawn starts program as a worker that finds memory as its file 4, and what it says in
+// file 3: its standard output is for people, whatever a library prints there.
+//
+// Linux ends it when the *thread* that started it ends, so one goroutine keeps its
+// thread. It has a process group of its own, or Ctrl-C would end it before the conductor
+// could collect what it has measured.
+func spawn(program []string, memory *os.File) (*process, error) {
+	childIn, in, err := os.Pipe()
+	if err != nil {
+		return nil, err
+	}
+	out, childOut, err := os.Pipe()
+	if err != nil {
+		return nil, errors.Join(err, childIn.Close(), in.Close())
+	}
+	cmd := exec.Command(program[0], program[1:]...)
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = childIn, os.Stderr, os.Stderr
+	cmd.ExtraFiles = []*os.File{childOut, memory}
+	cmd.Env = append(os.Environ(), workEnv+"=1")
+	cmd.SysProcAttr = workerAttr()
+	p := &process{
+		cmd: cmd, in: in, out: out, answers: make(chan answer), told: make(chan string, 1), ops: make(chan operation, 1024),
+		gone: make(chan struct{}), ended: make(chan struct{}),
+	}
+	started := make(chan error)
+	heard := make(chan struct{})
+	go func() {
+		runtime.LockOSThread()
+		defer runtime.UnlockOSThread()
+		err := cmd.Start()
+		started <- err
+		if err != nil {
+			return
+		}
+		err = cmd.Wait()
+		<-heard // what it said last
+		p.err = died(cmd, err)
+		close(p.gone)
+	}()
+	err = <-started
+	_, _ = childIn.Close(), childOut.Close() // they are the child's
+	if err != nil {
+		return nil, errors.Join(err, in.Close(), out.Close())
+	}
+	go func() {
+		defer close(heard)
+		p.hear()
+	}()
+	return p, nil
+}
+
+// died says how the worker of cmd ended.
+func died(cmd *exec.Cmd, err error) error {
+	how := "exit status 0"
+	if err != nil {
+		how = err.Error()
+	}
+	return fmt.Errorf("its process %d has ended: %s", cmd.Process.Pid, how)
+}
+
+// hear takes down what the worker says, until it says nothing more.
+func (p *process) hear() {
+	d := json.NewDecoder(p.out)
+	for {
+		var a answer
+		if d.Decode(&a) != nil {
+			return
+		}
+		switch {
+		case a.Over:
+			p.mu.Lock()
+			close(p.ended)
+			p.mu.Unlock()
+		case a.Step != "":
+			p.told <- a.Step
+		case a.Op != nil:
+			p.ops <- *a.Op
+		default:
+			select {
+			case p.answers <- a:
+			case <-time.After(patience): // nobody asked
+			}
+		}
+	}
+}
+
+func (p *process) alive() bool {
+	select {
+	case <-p.gone:
+		return false
+	default:
+		return true
+	}
+}
+
+// kill ends the process, and returns when it has been waited for.
+func (p *process) kill() {
+	if p.alive() {
+		_ = p.cmd.Process.Kill() // it may end by itself just now
+	}
+	<-p.gone
+	_, _ = p.in.Close(), p.out.Close()
+}
+
+// ask sends a request and waits for its answer.
+func (p *process) ask(ctx context.Context, r request, bound time.Duration) (answer, error) {
+	if err := p.send(r); err != nil {
+		return answer{}, err
+	}
+	return p.receive(ctx, bound)
+}
+
+func (p *process) send(r request) error {
+	line, err := json.Marshal(r)
+	if err != nil {
+		return err
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if _, err := p.in.Write(append(line, '\n')); err != nil {
+		select {
+		case <-p.gone:
+			return p.err
+		case <-time.After(time.Second): // a broken pipe is seen before the end
+			return fmt.Errorf("telling it to %s: %w", r.Do, err)
+		}
+	}
+	return nil
+}
+
+func (p *process) receive(ctx context.Context, bound time.Duration) (answer, error) {
+	late := time.NewTimer(bound)
+	defer late.Stop()
+	select {
+	case a := <-p.answers:
+		if a.Error != "" {
+			return a, errors.New(a.Error)
+		}
+		return a, nil
+	case <-p.gone:
+		return answer{}, p.err
+	case <-ctx.Done():
+		return answer{}, context.Cause(ctx)
+	case <-late.C:
+		return answer{}, fmt.Errorf("its process %d has not answered for %v", p.cmd.Process.Pid, bound)
+	}
+}
+
+// The rest makes a process a member.
+
+func (p *process) prepare(ctx context.Context, spec Spec) (ready, error) {
+	p.mu.Lock()
+	p.ended = make(chan struct{})
+	p.mu.Unlock()
+	a, err := p.ask(ctx, request{Do: doPrepare, Spec: &spec}, patience+2*spec.Config.Timeout)
+	if err != nil {
+		return ready{}, err
+	}
+	if a.Ready == nil {
+		return ready{}, errors.New("it answered without saying that it is ready")
+	}
+	return *a.Ready, nil
+}
+
+func (p *process) start(ctx context.Context, zero int64) error {
+	_, err := p.ask(ctx, request{Do: doStart, Zero: zero}, patience)
+	return err
+}
+
+func (p *process) cost(ctx context.Context) (Counts, error) {
+	a, err := p.ask(ctx, request{Do: doCost}, patience)
+	if err != nil {
+		return Counts{}, err
+	}
+	if a.Counts == nil {
+		return Counts{}, errors.New("it answered without saying what it has spent")
+	}
+	return *a.Counts, nil
+}
+
+func (p *process) quit() error {
+	_, err := p.ask(context.Background(), request{Do: doQuit}, patience)
+	return err
+}
+
+func (p *process) cut() error {
+	_, err := p.ask(context.Background(), request{Do: doCut}, patience)
+	return err
+}
+
+func (p *process) over() <-chan struct{} {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.ended
+}
+
+func (p *process) part(ctx context.Context) (Part, error) {
+	a, err := p.ask(ctx, request{Do: doPart}, patience)
+	if err != nil {
+		return Part{}, err
+	}
+	if a.Part == nil {
+		return Part{}, errors.New("it answered without its part")
+	}
+	return *a.Part, nil
+}
+
+func (p *process) fate() <-chan struct{} { return p.gone }
+
+func (p *process) why() error { return p.err }
+
+// leave ends a process in which something of the run may still go on: the next run gets
+// a new one.
+func (p *process) leave(spoilt bool) {
+	if spoilt {
+		p.kill()
+	}
+}
