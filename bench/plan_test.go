@@ -333,7 +333,7 @@ func TestPrintJSON(t *testing.T) {
 		}
 		n++
 	}
-	if n != 2 || last.Trial != "algo=redis-token/client=redigo/owners=8/keys=1/hold=1ms/fault=pause@1s+2ms" ||
+	if n != 2 || last.Trial != "algo=redis-token/client=redigo/procs=8/owners=8/keys=1/hold=1ms/fault=pause@1s+2ms" ||
 		last.Load.Owners != 8 || last.Config.TTL != lock.DefaultTTL || !slices.Equal(last.Faults, []string{"pause@1s+2ms"}) {
 		t.Errorf("%d trials, the last %+v", n, last)
 	}

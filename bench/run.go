@@ -48,6 +48,7 @@ such mappings makes as many grids, measured one after the other:
 			j.flags.flags(fs)
 			j.from.flags(fs)
 			fs.StringVar(&j.out, "out", "", "append the runs to this results `file`")
+			fs.StringVar(&j.trace, "trace", "", "write each single operation that was granted in a window to this `file`: when it was due, called, granted and freed, its key and owner, and its token")
 			fs.Var(bounded[string]{&j.format, func(text string) (string, error) {
 				switch text {
 				case "text", "json", "benchfmt":
@@ -76,6 +77,7 @@ type job struct {
 	grids         []grid
 	from          sources
 	out, format   string
+	trace         string
 	print         bool
 	file, profile string
 }
@@ -111,6 +113,13 @@ func (j *job) do(ctx context.Context, std stdio, given map[string]bool) error {
 		}
 		defer func() { _ = file.Close() }() // every run was synced when it was written
 	}
+	var traced *tracer
+	if j.trace != "" {
+		if traced, err = newTracer(j.trace); err != nil {
+			return err
+		}
+		defer func() { _ = traced.file.Close() }() // close was called before, where all went well
+	}
 	b := bank{options: options, session: harness.NewID(), rigs: make(map[lock.Needs]*harness.Rig), crew: &harness.Crew{Commit: revision()}}
 	defer func() {
 		if err := b.close(); err != nil {
@@ -120,7 +129,15 @@ func (j *job) do(ctx context.Context, std stdio, given map[string]bool) error {
 	if trials, err = j.start(ctx, std, &b, trials); err != nil {
 		return err
 	}
+	if traced != nil {
+		b.trace = traced.write
+	}
 	done, err := j.measure(ctx, std, &b, trials, file)
+	if traced != nil {
+		if failed := traced.close(); err == nil {
+			err = failed
+		}
+	}
 	if shown := j.show(std, &b, done); err == nil {
 		err = shown
 	}
@@ -176,6 +193,7 @@ type bank struct {
 	rigs    map[lock.Needs]*harness.Rig
 	crew    *harness.Crew    // of all rigs; nil has the owners live in this process
 	order   []*server.Server // those that were started, for the report
+	trace   func(harness.Trace) error
 }
 
 // rig returns the rig for n and starts its server if that is the first call. It
@@ -313,6 +331,7 @@ func (j *job) measure(ctx context.Context, std stdio, b *bank, trials []harness.
 		rig, err := b.rig(ctx, t.Variant.Needs)
 		var run results.Run
 		if err == nil {
+			rig.Trace = b.trace
 			run, err = rig.Run(ctx, t)
 		}
 		if err != nil && ctx.Err() != nil {

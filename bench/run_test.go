@@ -52,7 +52,7 @@ func TestRunStoresAndShows(t *testing.T) {
 			t.Errorf("stdout lacks %q:\n%s", text, o.stdout)
 		}
 	}
-	line := regexp.MustCompile(`(?m)^\[3/6\] redis-token/goredis owners=2 keys=1 hold=1ms block 1: \d+ acq/s, `)
+	line := regexp.MustCompile(`(?m)^\[3/6\] redis-token/goredis procs=8 owners=2 keys=1 hold=1ms block 1: \d+ acq/s, `)
 	if !line.MatchString(o.stderr) || strings.Count(o.stderr, "\n[") != 6 {
 		t.Errorf("progress:\n%s", o.stderr)
 	}
@@ -76,7 +76,7 @@ func TestRunFormats(t *testing.T) {
 	})
 	t.Run("benchfmt", func(t *testing.T) {
 		o := lockbench(t, small(t, "-format", "benchfmt")...)
-		line := regexp.MustCompile(`(?m)^BenchmarkLock/algo=redis-token/client=goredis/owners=2/keys=1/hold=1ms\S* \d+ \S+ ns/op .*acq/s`)
+		line := regexp.MustCompile(`(?m)^BenchmarkLock/algo=redis-token/client=goredis/procs=8/owners=2/keys=1/hold=1ms\S* \d+ \S+ ns/op .*acq/s`)
 		if o.status != 0 || !line.MatchString(o.stdout) || strings.Contains(o.stdout, "server:  ") {
 			t.Errorf("%+v", o)
 		}

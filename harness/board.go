@@ -53,7 +53,7 @@ type overlap struct {
 // entry is one grant. Who holds writes it at the grant, and completes it at the
 // release. Times are readings of the run's clock.
 type entry struct {
-	state       atomic.Int64 // 0 until the grant is written, then entryOpen, then entryClosed
+	state       atomic.Int64 // 0 until the grant is written
 	due, called int64
 	granted     int64
 	freed, done int64 // when Release was called, and when it returned
@@ -64,10 +64,16 @@ type entry struct {
 	_           [7]byte
 }
 
+// The states of an entry that is written. One whose holder was killed has ended, too, but
+// not by a release.
 const (
 	entryOpen   = 1
 	entryClosed = 2
+	entryKilled = 3
 )
+
+// ended reports whether e is a hold that has ended.
+func (e *entry) ended() bool { return e.state.Load() >= entryClosed }
 
 // maxGrants bounds the log of a run. Its memory is taken page by page as it is
 // written.
@@ -153,7 +159,24 @@ func (b *board) bury(worker, procs int, now int64) {
 		e := &b.log[i]
 		if e.state.Load() == entryOpen && int(e.owner)%procs == worker {
 			e.freed, e.done, e.to = max(now, e.granted), max(now, e.granted), b.dead[worker].Load()
-			e.state.Store(entryClosed)
+			e.state.Store(entryKilled)
 		}
 	}
+}
+
+// inherit is the part of a worker that was killed, as far as the log has it: its grants.
+// Of its waits that had not ended, and of what it did beside, nobody knows.
+func (b *board) inherit(spec Spec) Part {
+	rec := newRecording(spec.Load, spec.owners(), &b.window)
+	for i := range b.entries() {
+		e := &b.log[i]
+		if int(e.owner)%spec.Workers != spec.Worker || !e.ended() {
+			continue
+		}
+		rec.inherited(op{
+			own: int(e.owner) / spec.Workers, owner: int(e.owner), key: int(e.key), due: e.due, called: e.called, granted: e.granted,
+			freed: e.freed, done: e.done, shared: e.shared,
+		}, e.state.Load() == entryClosed)
+	}
+	return rec.part()
 }

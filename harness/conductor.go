@@ -22,6 +22,7 @@ type conductor struct {
 	board   *board
 	clock   clock
 	server  *server.Server // nil if the variant needs none
+	swept   bool           // overlaps are found in the log, since some workers know no witness
 
 	mu   sync.Mutex // guards what each collects
 	dead []bool     // by worker, whether it was killed as planned
@@ -81,7 +82,7 @@ func (c *conductor) outcome(parts []Part) *outcome {
 }
 
 // run drives the load from its first operation to its last, and returns the parts of
-// all workers. Those that were killed as planned have none.
+// all workers. Of those that were killed as planned it is what the log tells.
 func (c *conductor) run(ctx context.Context) (parts []Part, err error) {
 	l := c.t.Load
 	if c.seen.idleCPU, err = c.idle(ctx); err != nil {
@@ -116,6 +117,13 @@ func (c *conductor) run(ctx context.Context) (parts []Part, err error) {
 		return nil, err
 	}
 	parts = make([]Part, len(c.members))
+	for i := range parts {
+		if c.isDead(i) {
+			spec := c.spec
+			spec.Worker = i
+			parts[i] = c.board.inherit(spec)
+		}
+	}
 	return parts, c.eachOf(func(i int, m member) error {
 		part, err := m.part(ctx)
 		c.mu.Lock()

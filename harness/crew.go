@@ -101,6 +101,7 @@ func (c *Crew) hire(ctx context.Context) (*process, error) {
 		p.kill()
 		return nil, err
 	}
+	p.hello = hello
 	return p, nil
 }
 
@@ -110,13 +111,14 @@ type process struct {
 	in      *os.File // what it is told
 	out     *os.File // what it says
 	answers chan answer
-	told    chan string // steps at which an owner stopped
-	ops     chan operation
+	told    chan string   // steps at which an owner stopped
+	hello   answer        // its greeting
 	gone    chan struct{} // closed when it has ended
 	err     error         // how; read it after gone
 
-	mu    sync.Mutex // guards ended, and writes to in
+	mu    sync.Mutex // guards what follows, and writes to in
 	ended chan struct{}
+	op    func(operation) // what becomes of an operation that it reports
 }
 
 // spawn starts program as a worker that finds memory as its file 4, and what it says in
@@ -140,7 +142,7 @@ func spawn(program []string, memory *os.File) (*process, error) {
 	cmd.Env = append(os.Environ(), workEnv+"=1")
 	cmd.SysProcAttr = workerAttr()
 	p := &process{
-		cmd: cmd, in: in, out: out, answers: make(chan answer), told: make(chan string, 1), ops: make(chan operation, 1024),
+		cmd: cmd, in: in, out: out, answers: make(chan answer), told: make(chan string, 1),
 		gone: make(chan struct{}), ended: make(chan struct{}),
 	}
 	started := make(chan error)
@@ -195,7 +197,11 @@ func (p *process) hear() {
 		case a.Step != "":
 			p.told <- a.Step
 		case a.Op != nil:
-			p.ops <- *a.Op
+			p.mu.Lock()
+			if p.op != nil {
+				p.op(*a.Op)
+			}
+			p.mu.Unlock()
 		default:
 			select {
 			case p.answers <- a:
@@ -203,6 +209,13 @@ func (p *process) hear() {
 			}
 		}
 	}
+}
+
+// onOp has f called, in one goroutine, for each operation that is reported from now on.
+func (p *process) onOp(f func(operation)) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.op = f
 }
 
 func (p *process) alive() bool {
@@ -217,10 +230,10 @@ func (p *process) alive() bool {
 // kill ends the process, and returns when it has been waited for.
 func (p *process) kill() {
 	if p.alive() {
-		_ = p.cmd.Process.Kill() // it may end by itself just now
+		killGroup(p.cmd.Process) // which may end by itself just now
 	}
+	_, _ = p.in.Close(), p.out.Close() // or what it has started could keep us waiting for its last words
 	<-p.gone
-	_, _ = p.in.Close(), p.out.Close()
 }
 
 // ask sends a request and waits for its answer.
@@ -329,6 +342,12 @@ func (p *process) part(ctx context.Context) (Part, error) {
 func (p *process) fate() <-chan struct{} { return p.gone }
 
 func (p *process) why() error { return p.err }
+
+// proceed lets the owner that stopped at the step Spec.Park go on.
+func (p *process) proceed() error {
+	_, err := p.ask(context.Background(), request{Do: doGo}, patience)
+	return err
+}
 
 // leave ends a process in which something of the run may still go on: the next run gets
 // a new one.

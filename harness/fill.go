@@ -151,11 +151,29 @@ func (o *outcome) grants() (log []grant, complete bool) {
 	entries := o.board.entries()
 	for i := range entries {
 		e := &entries[i]
-		if e.state.Load() == entryClosed && e.granted >= o.start && e.granted < until {
+		if e.ended() && e.granted >= o.start && e.granted < until {
 			log = append(log, grant{e.called, e.granted, e.freed, e.done, e.key, e.owner})
 		}
 	}
 	return log, o.board.cut.Load() == 0
+}
+
+// trace gives the operations of the window to each, in the order of their grants.
+func (o *outcome) trace(id string, each func(Trace) error) error {
+	var order []*entry
+	entries := o.board.entries()
+	for i := range entries {
+		if e := &entries[i]; e.ended() && e.granted >= o.start && e.granted < o.until() {
+			order = append(order, e)
+		}
+	}
+	slices.SortFunc(order, func(a, b *entry) int { return cmp.Or(cmp.Compare(a.granted, b.granted), cmp.Compare(a.from, b.from)) })
+	for _, e := range order {
+		if err := each(Trace{id, e.due - o.start, e.called - o.start, e.granted - o.start, e.freed - o.start, e.key, e.owner, e.token}); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // putWitness writes what the witness saw. A hold of 0 leaves it blind, so such
@@ -191,7 +209,7 @@ func together(log []entry, start, end int64) (sum, busy, length int64) {
 	for i := range log {
 		e := &log[i]
 		from, to := max(e.granted, start), min(e.freed, end)
-		if e.shared && e.state.Load() == entryClosed && from < to {
+		if e.shared && e.ended() && from < to {
 			steps = append(steps, step{from, +1}, step{to, -1})
 		}
 	}

@@ -113,7 +113,6 @@ func (rec *recording) granted(o op) {
 	if r.response != nil {
 		began = o.due
 	}
-	start := rec.window.start.Load()
 	in := func(at int64) bool { return !o.early && rec.window.holds(at) }
 	inGrants, inLatency := in(o.granted), in(began)
 
@@ -137,12 +136,7 @@ func (rec *recording) granted(o op) {
 		}
 	}
 	if inGrants {
-		r.owners[o.own/len(rec.shards)]++
-		if rec.interval > 0 {
-			if i := int((o.granted - start) / rec.interval); i < len(r.windows) {
-				r.windows[i]++
-			}
-		}
+		rec.counted(r, o)
 		if o.lost {
 			r.lost++
 		}
@@ -153,6 +147,35 @@ func (rec *recording) granted(o op) {
 	}
 	if o.err != nil {
 		r.fail(o.err)
+	}
+}
+
+// inherited records o, of an owner that has died since, without what its log does not
+// tell: since when its round was under way, and in an open loop since when it was free.
+// Released is false if o was inside when it died.
+func (rec *recording) inherited(o op, released bool) {
+	r := rec.shard(o.own)
+	r.won++
+	r.done++
+	if rec.window.holds(o.called) && !o.shared && r.response == nil {
+		_ = r.acquire.Record(o.granted - o.called)
+		if released {
+			_ = r.hold.Record(o.freed - o.granted)
+			_ = r.release.Record(o.done - o.freed)
+		}
+	}
+	if rec.window.holds(o.granted) {
+		rec.counted(r, o)
+	}
+}
+
+// counted counts o, granted in the window, for its owner and in the series.
+func (rec *recording) counted(r *recorder, o op) {
+	r.owners[o.own/len(rec.shards)]++
+	if rec.interval > 0 {
+		if i := int((o.granted - rec.window.start.Load()) / rec.interval); i < len(r.windows) {
+			r.windows[i]++
+		}
 	}
 }
 

@@ -22,6 +22,10 @@ type Rig struct {
 	Crew    *Crew          // nil has all owners live in this process
 	Session string         // shared by the runs of one command, see NewID
 	Commit  string         // of this module, "" if unknown
+
+	// Trace, if not nil, is given each operation of a run that was granted in its window
+	// and is in its log, after the run. An error from it fails the run.
+	Trace func(Trace) error
 }
 
 // NewID returns a random name of 16 characters for a session or a run.
@@ -111,7 +115,15 @@ func (r *Rig) run(ctx context.Context, t Trial, tweak tweaks) (results.Run, erro
 		return results.Run{}, err
 	}
 	spoilt = false
+	if c.swept {
+		c.board.swept()
+	}
 	o := c.outcome(parts)
+	if r.Trace != nil {
+		if err := o.trace(run.ID, r.Trace); err != nil {
+			return results.Run{}, err
+		}
+	}
 	if err := o.fill(&run); err != nil {
 		return results.Run{}, err
 	}
@@ -152,6 +164,10 @@ func (r *Rig) engage(ctx context.Context, c *conductor, procs int) (err error) {
 		return err
 	}
 	for _, p := range workers {
+		if p.hello.Reports == reportsOperations {
+			c.members, c.swept = append(c.members, &foreign{process: p, board: c.board}), true
+			continue
+		}
 		c.members = append(c.members, p)
 	}
 	return nil

@@ -41,6 +41,7 @@ type request struct {
 type answer struct {
 	Protocol int    `json:"protocol,omitempty"` // greeting
 	Commit   string `json:"commit,omitempty"`   // greeting
+	Reports  string `json:"reports,omitempty"`  // greeting of a worker in another language: reportsOperations
 
 	Error  string  `json:"error,omitempty"` // to any request: it could not be done
 	Ready  *ready  `json:"ready,omitempty"` // to prepare
