@@ -40,6 +40,7 @@ type seen struct {
 	cores          int  // that the workers could use
 	served         bool // the variant needs a server
 	due            int  // arrivals of an open loop that were due in the window
+	disturbance         // of the machine, in the window
 	struck         []results.Fault
 	faultErr       error
 }
@@ -107,6 +108,7 @@ func (c *conductor) run(ctx context.Context) (parts []Part, err error) {
 	} else {
 		err = c.closed(watched)
 	}
+	c.seen.disturbance = c.disturbed(c.seen.before.use, c.seen.after.use, time.Duration(c.seen.after.at-c.seen.before.at))
 	if ended := c.end(ctx); ended != nil {
 		return nil, ended
 	}

@@ -14,6 +14,7 @@ import (
 type cost struct {
 	Counts // of all workers
 	server server.Usage
+	use    machineUse
 	at     int64 // reading of the run's clock
 }
 
@@ -32,6 +33,7 @@ func (c *conductor) readCost(ctx context.Context) (cost, error) {
 	all.at = c.clock.now()
 	counts, err := c.counts(ctx)
 	all.Counts = counts
+	all.use, _ = readMachine()
 	return all, err
 }
 

@@ -42,6 +42,12 @@ func (o *outcome) fill(run *results.Run) error {
 	m[results.AcqRate] = float64(grants) / seconds
 	m[results.Lost] = float64(all.Lost)
 	m[results.Timeouts] = float64(all.Timeouts)
+	if all.LongestWait > 0 {
+		m[results.LongestWait] = float64(all.LongestWait)
+		if all.LongestOpen == all.LongestWait {
+			m[results.LongestOpen] = 1
+		}
+	}
 	m[results.Errors] = float64(all.Errors)
 	if l.Try {
 		m[results.Refused] = float64(all.Refused)

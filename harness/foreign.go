@@ -83,11 +83,11 @@ func (f *foreign) take(r operation) {
 		f.begun[r.Owner] = o.done
 		f.rec.granted(o)
 	case outcomeTimeout:
-		f.rec.empty(own, o.due, o.granted, timedOut, nil)
+		f.rec.empty(own, o.due, o.called, o.granted, timedOut, nil)
 	case outcomeWaiting:
-		f.rec.empty(own, o.due, o.granted, abandoned, nil)
+		f.rec.empty(own, o.due, o.called, o.granted, abandoned, nil)
 	case outcomeError:
-		f.rec.empty(own, o.due, o.granted, broken, errors.New(r.Error))
+		f.rec.empty(own, o.due, o.called, o.granted, broken, errors.New(r.Error))
 	default:
 		f.bad = cmp.Or(f.bad, fmt.Errorf("it reported the outcome %q, which there is not", r.Outcome))
 	}

@@ -101,6 +101,7 @@ func (w *worker) spent() Counts {
 	c.Cmds, c.Attempts, c.Wakeups = w.count.Read()
 	c.Pooled, c.PoolWait = w.count.PoolWait()
 	_, c.Grants = w.rec.total()
+	c.Runnable = readRunnable()
 	return c
 }
 

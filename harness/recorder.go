@@ -38,7 +38,8 @@ type recorder struct {
 	windows          []int64 // grants in each interval of the series
 	owners           []int64 // grants in the window, of each owner of this shard
 
-	longestWrite int64 // see results.WriterWait
+	longestWrite             int64 // see results.WriterWait
+	longestWait, longestOpen int64 // see Part
 
 	lost, timeouts, refused, errors, waiting int64
 	firstErr                                 error
@@ -120,6 +121,7 @@ func (rec *recording) granted(o op) {
 	defer r.mu.Unlock()
 	r.done++
 	r.won++
+	r.waited(rec.window, o.called, o.granted)
 	if inLatency {
 		if o.shared {
 			_ = r.acquireShared.Record(o.granted - o.called)
@@ -179,6 +181,22 @@ func (rec *recording) counted(r *recorder, o op) {
 	}
 }
 
+// waited takes down that somebody waited for the lock from called to to.
+func (r *recorder) waited(w *window, called, to int64) {
+	start, end := w.start.Load(), w.end.Load()
+	open := end != 0 && to > end
+	if open {
+		to = end
+	}
+	if start == 0 || to <= start || called >= to {
+		return
+	}
+	r.longestWait = max(r.longestWait, to-called)
+	if open {
+		r.longestOpen = max(r.longestOpen, to-called)
+	}
+}
+
 // writerWaited takes down that o, a writer's, waited from called to granted or,
 // if it was not granted, to when it gave up.
 func (rec *recording) writerWaited(o op) {
@@ -206,9 +224,9 @@ const (
 	broken                 // anything else
 )
 
-// empty records an acquire that was called (open loop: due) at began and gave up
-// at now.
-func (rec *recording) empty(own int, began, now int64, how ended, err error) {
+// empty records an acquire that was called, and before in an open loop due at began, and
+// gave up at now.
+func (rec *recording) empty(own int, began, called, now int64, how ended, err error) {
 	r := rec.shard(own)
 	in := rec.window.holds(began)
 	if in && how != refused {
@@ -219,6 +237,9 @@ func (rec *recording) empty(own int, began, now int64, how ended, err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.done++
+	if how != refused {
+		r.waited(rec.window, called, now)
+	}
 	switch {
 	case how == abandoned:
 		r.waiting++
@@ -281,6 +302,7 @@ func (rec *recording) part() Part {
 		p.Lost, p.Timeouts, p.Refused = p.Lost+r.lost, p.Timeouts+r.timeouts, p.Refused+r.refused
 		p.Errors, p.Waiting = p.Errors+r.errors, p.Waiting+r.waiting
 		p.LongestWrite = max(p.LongestWrite, r.longestWrite)
+		p.LongestWait, p.LongestOpen = max(p.LongestWait, r.longestWait), max(p.LongestOpen, r.longestOpen)
 		if p.FirstError == "" && r.firstErr != nil {
 			p.FirstError = r.firstErr.Error()
 		}

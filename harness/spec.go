@@ -99,6 +99,8 @@ type Part struct {
 	Waiting  int64 `json:"waiting"` // owners that still waited when the run was over
 
 	LongestWrite int64  `json:"longest_write_ns"` // see results.WriterWait
+	LongestWait  int64  `json:"longest_wait_ns"`  // see results.LongestWait
+	LongestOpen  int64  `json:"longest_open_ns"`  // of those that had not ended with the window
 	FirstError   string `json:"first_error"`
 }
 
@@ -112,6 +114,7 @@ type Counts struct {
 	Pooled   int64         `json:"pooled"`       // connections taken out of the clients' pools
 	PoolWait time.Duration `json:"pool_wait_ns"` // for them
 	Grants   int64         `json:"grants"`
+	Runnable []uint64      `json:"runnable"` // goroutines by how long they stood ready to run, in the buckets of runtime/metrics
 }
 
 // add pools what another worker had spent.
@@ -124,6 +127,12 @@ func (c *Counts) add(o Counts) {
 	c.Pooled += o.Pooled
 	c.PoolWait += o.PoolWait
 	c.Grants += o.Grants
+	if c.Runnable == nil {
+		c.Runnable = make([]uint64, len(o.Runnable))
+	}
+	for i := range min(len(c.Runnable), len(o.Runnable)) {
+		c.Runnable[i] += o.Runnable[i]
+	}
 }
 
 // merge adds up the parts of all workers. Part i is that of worker i.
@@ -157,6 +166,7 @@ func merge(l results.Load, parts []Part) Part {
 		all.Lost, all.Timeouts, all.Refused = all.Lost+p.Lost, all.Timeouts+p.Timeouts, all.Refused+p.Refused
 		all.Errors, all.Waiting = all.Errors+p.Errors, all.Waiting+p.Waiting
 		all.LongestWrite = max(all.LongestWrite, p.LongestWrite)
+		all.LongestWait, all.LongestOpen = max(all.LongestWait, p.LongestWait), max(all.LongestOpen, p.LongestOpen)
 		if all.FirstError == "" {
 			all.FirstError = p.FirstError
 		}

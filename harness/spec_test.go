@@ -113,7 +113,7 @@ func TestMergeLosesNothing(t *testing.T) {
 		f := reflect.TypeFor[Part]().Field(i)
 		one, both := reflect.ValueOf(p).Field(i), reflect.ValueOf(all).Field(i)
 		switch f.Name {
-		case "LongestWrite", "FirstError":
+		case "LongestWrite", "LongestWait", "LongestOpen", "FirstError":
 			if !reflect.DeepEqual(one.Interface(), both.Interface()) {
 				t.Errorf("%s: %v, want %v", f.Name, both, one)
 			}
@@ -320,7 +320,7 @@ func TestParkedAtAStep(t *testing.T) {
 			run, err := r.run(t.Context(), trial, tweaks{
 				spec: func(s *Spec) {
 					if s.Worker == 1 {
-						s.Park = "after-setnx"
+						s.Park = "before-expire"
 					}
 				},
 				begun: func(c *conductor) {
@@ -343,7 +343,7 @@ func TestParkedAtAStep(t *testing.T) {
 			if err != nil || failed != nil {
 				t.Fatal(err, failed)
 			}
-			if step != "after-setnx" || passed < 0 {
+			if step != "before-expire" || passed < 0 {
 				t.Errorf("it stopped at %q", step)
 			}
 			grants := run.Series.OwnerGrants

@@ -1,6 +1,9 @@
 package harness
 
 import (
+	"math"
+	"runtime"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -9,27 +12,109 @@ import (
 	"github.com/lockbench/lockbench/results"
 )
 
-// Waits that are long against the window leave what was counted in it as it is;
-// any other reason does not.
-func TestJudgeRates(t *testing.T) {
+// What the lock did is a finding; what the harness or the machine did makes a run invalid.
+func TestJudge(t *testing.T) {
+	window := results.Load{For: 10 * time.Second}
+	granted := func(more results.Metrics) results.Metrics {
+		more[results.AcqRate] = 1
+		return more
+	}
+	busy := func(cpu float64) (o outcome) {
+		o.before.at, o.after.at = 0, int64(10*time.Second)
+		o.after.CPU = cpu * 1e10 * float64(runtime.NumCPU())
+		return o
+	}
+	disturbed := func(others, stolen float64) (o outcome) {
+		o.disturbance = disturbance{others, stolen}
+		return o
+	}
+	reset := outcome{}
+	reset.before.server.Cmds, reset.after.server.Cmds = 100, 10
 	for name, c := range map[string]struct {
-		metrics   results.Metrics
-		waiting   int64
-		ok, rates bool
+		metrics results.Metrics
+		o       outcome
+		reason  string // part of the only one, "" for none
+		finding string // likewise
+		outside bool
 	}{
-		"valid":          {results.Metrics{results.AcqRate: 1}, 0, true, false},
-		"Little":         {results.Metrics{results.AcqRate: 1, results.LittleError: 0.3}, 0, false, true},
-		"still waiting":  {results.Metrics{results.AcqRate: 1}, 3, false, true},
-		"both":           {results.Metrics{results.AcqRate: 1, results.LittleError: 0.3}, 3, false, true},
-		"nothing":        {results.Metrics{}, 3, false, false},
-		"an error, too":  {results.Metrics{results.AcqRate: 1, results.Errors: 1, results.LittleError: 0.3}, 0, false, false},
-		"an error alone": {results.Metrics{results.AcqRate: 1, results.Errors: 1}, 0, false, false},
+		"valid":         {granted(results.Metrics{}), outcome{}, "", "", false},
+		"Little":        {granted(results.Metrics{results.LittleError: 0.3}), outcome{}, "", "", false},
+		"long wait":     {granted(results.Metrics{results.LongestWait: 1.9e9}), outcome{}, "", "", false},
+		"starves":       {granted(results.Metrics{results.LongestWait: 2.1e9}), outcome{}, "", "starves: longest wait 2.1 s", false},
+		"starves on":    {granted(results.Metrics{results.LongestWait: 9e9, results.LongestOpen: 1}), outcome{}, "", "longest wait ≥ 9.0 s", false},
+		"still waiting": {granted(results.Metrics{}), outcome{all: Part{Waiting: 3}}, "", "3 owners still waited", false},
+		"nothing":       {results.Metrics{}, outcome{}, "give a longer -for", "", false},
+		"an error":      {granted(results.Metrics{results.Errors: 1}), outcome{}, "operations failed", "", false},
+		"others":        {granted(results.Metrics{}), disturbed(0.06, 0), "other processes used 6 %", "", true},
+		"few others":    {granted(results.Metrics{}), disturbed(0.04, 0), "", "", false},
+		"not known":     {granted(results.Metrics{}), disturbed(math.NaN(), math.NaN()), "", "", false},
+		"stolen":        {granted(results.Metrics{}), disturbed(0, 0.03), "the host", "", true},
+		"reset":         {granted(results.Metrics{}), reset, "went backwards", "", true},
+		"full":          {granted(results.Metrics{}), busy(0.95), "", "the machine is the limit", false},
+		"not full":      {granted(results.Metrics{}), busy(0.85), "", "", false},
 	} {
-		s := &outcome{all: Part{Waiting: c.waiting}}
-		v := judge(results.Run{Metrics: c.metrics}, s)
-		if v.OK != c.ok || v.Rates != c.rates {
-			t.Errorf("%s: %+v", name, v)
+		c.o.t.Load, c.o.length = window, window.For
+		v := judge(results.Run{Metrics: c.metrics, Load: window}, &c.o)
+		if got := strings.Join(v.Reasons, "; "); v.OK != (c.reason == "") || !strings.Contains(got, c.reason) || len(v.Reasons) > 1 {
+			t.Errorf("%s: reasons %q, want %q", name, got, c.reason)
 		}
+		if got := strings.Join(v.Findings, "; "); !strings.Contains(got, c.finding) || (got != "") != (c.finding != "") {
+			t.Errorf("%s: findings %q, want %q", name, got, c.finding)
+		}
+		if v.Disturbed != c.outside {
+			t.Errorf("%s: disturbed %t", name, v.Disturbed)
+		}
+	}
+}
+
+// A harness that stood ready and did not run is too slow, unless the machine was full.
+func TestJudgeRunnable(t *testing.T) {
+	h := runnableHistogram()
+	counts := func(longer float64) []uint64 { // 100 that stood for so many ns
+		list := make([]uint64, len(h.Counts))
+		i, _ := slices.BinarySearch(h.Buckets, longer/1e9)
+		list[i-1] = 100
+		return list
+	}
+	for _, c := range []struct {
+		stood, hold, handoff float64
+		full, ok             bool
+	}{
+		{0.3e6, 1e6, 1e5, false, true},
+		{5e6, 1e6, 1e5, false, false},
+		{5e6, 100e6, 1e6, false, true}, // little of a hold
+		{5e6, 1e6, 1e5, true, true},
+	} {
+		o := &outcome{}
+		o.t.Load, o.length = results.Load{For: time.Second}.Filled(), time.Second
+		o.before.Runnable, o.after.Runnable = make([]uint64, len(h.Counts)), counts(c.stood)
+		o.after.at = int64(time.Second)
+		if c.full {
+			o.after.CPU = 1e9 * float64(runtime.NumCPU())
+		}
+		v := judge(results.Run{Metrics: results.Metrics{results.AcqRate: 1, "hold-p50-ns": c.hold, "handoff-p50-ns": c.handoff}}, o)
+		if v.OK != c.ok || !c.ok && (len(v.Reasons) != 1 || !strings.Contains(v.Reasons[0], "stood ready")) {
+			t.Errorf("%+v: %+v", c, v)
+		}
+	}
+}
+
+// Others are those that are neither ours, nor children of ours, nor the kernel's.
+func TestOthers(t *testing.T) {
+	a := machineUse{used: map[int]processUse{
+		10: {1, 5e9, 1}, 11: {10, 1e9, 2}, 20: {1, 7e9, 3}, 30: {2, 1e9, 0}, 40: {1, 9e9, 4},
+	}}
+	b := machineUse{used: map[int]processUse{
+		10: {1, 6e9, 1},   // ours
+		11: {10, 2e9, 2},  // its child
+		12: {11, 3e9, 9},  // and that one's
+		20: {1, 7.5e9, 3}, // another, 0.5 s
+		21: {20, 2e9, 8},  // began meanwhile, 2 s
+		30: {2, 4e9, 0},   // of the kernel
+		40: {1, 1e9, 7},   // another than before under this id, 1 s
+	}}
+	if ns := others(a, b, map[int]bool{10: true}); ns != 3.5e9 {
+		t.Errorf("others used %v s, want 3.5", ns/1e9)
 	}
 }
 

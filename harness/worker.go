@@ -339,7 +339,7 @@ func (w *worker) refused(ctx, acquire context.Context, o *op, err error) {
 	case acquire.Err() != nil && isContext(err), errors.Is(err, lock.ErrHeld):
 		how = timedOut
 	}
-	w.rec.empty(o.own, o.due, o.granted, how, err)
+	w.rec.empty(o.own, o.due, o.called, o.granted, how, err)
 	if w.spec.Load.Shared > 0 && !o.shared {
 		w.rec.writerWaited(*o)
 	}

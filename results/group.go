@@ -259,6 +259,16 @@ func (r *Run) AtMost(metric string) bool {
 	return ok && r.Metrics[metric]-wait > maxLagShare*r.Metrics[metric]
 }
 
+// maxWaitShare is how much of its window the longest wait of a run may take for its
+// percentiles to tell of the lock rather than of the window.
+const maxWaitShare = 0.2
+
+// Starves tells whether somebody waited so long that the window of r is too short to say
+// for how long others may.
+func (r *Run) Starves() bool {
+	return r.Load.Ops == 0 && r.Metrics[LongestWait] > maxWaitShare*float64(r.Load.For)
+}
+
 // Relate returns runs with Efficiency in the metrics of each run beside which
 // the yardstick ran: in the same session and block, under the same load but for
 // the round trip, since it makes none. Where it did not, or a run has an Efficiency already, nothing is added. Runs is

@@ -91,7 +91,13 @@ const (
 	CliCPUPerAcq  = "cli-cpu-ns/acq"    // CPU time of this process; the harness, the embedded Redis and the proxies of Load.RTT included
 	CliAllocs     = "cli-allocs/acq"    // heap objects allocated by this process
 	CliCPUShare   = "cli-cpu-share"     // CPU time of this process ÷ (window × GOMAXPROCS)
-	LittleError   = "little-error"      // |N − X·R| ÷ N, Little's law over the measured window; closed loop only
+	LittleError   = "little-error"      // |N − X·R| ÷ N, Little's law over the measured window; closed loop only. It is off by the waits that the ends of the window cut
+
+	// LongestWait is the longest wait for the lock in the window in ns, those that its end
+	// cut off included. LongestOpen is 1 where it was one of these, so that the longest is
+	// at least as long; it is absent otherwise.
+	LongestWait = "longest-wait-ns"
+	LongestOpen = "longest-wait-open"
 
 	// SrvIdleCPU is the CPU time in ns that the server took in a second just before the
 	// load, while all clients were connected and asked for nothing. At a server that
@@ -130,7 +136,7 @@ func Better(name string) string {
 	switch name {
 	case AcqRate, Efficiency, Jain, JainW, Overlap:
 		return "higher"
-	case LittleError, CliCPUShare, SrvIdleCPU, Readers, Refused, HandoffEarly:
+	case LittleError, LongestOpen, CliCPUShare, SrvIdleCPU, Readers, Refused, HandoffEarly:
 		return ""
 	}
 	if strings.HasPrefix(name, Hold+"-") {

@@ -135,6 +135,12 @@ type Valid struct {
 	OK      bool     `json:"ok"`
 	Rates   bool     `json:"rates,omitempty"`
 	Reasons []string `json:"reasons,omitempty"`
+	// Disturbed is set if all reasons lie outside of lock, load and harness: somebody else
+	// used the machine. To measure again may help.
+	Disturbed bool `json:"disturbed,omitempty"`
+	// Findings are what a reader has to know of a run, valid or not: what the lock did,
+	// such as to starve its owners, and where the machine was the limit.
+	Findings []string `json:"findings,omitempty"`
 }
 
 // Exact is what was counted beside a histogram, without its rounding.
