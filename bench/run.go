@@ -56,6 +56,8 @@ such mappings makes as many grids, measured one after the other:
 				}
 				return "", errors.New("want text, json or benchfmt")
 			}}, "format", "`form` of what is printed: text, json (the stored lines) or benchfmt (for benchstat) (default text)")
+			j.grow = defaultGrow
+			fs.Var(bounded[int]{&j.grow, whole(1, maxGrow)}, "grow", "make the window up to so `many` times as long as -for says, where the longest wait takes more than a fifth of it; 1 is never")
 			fs.BoolVar(&j.print, "print", false, "print the trials in the order of their running and stop")
 			fs.StringVar(&j.file, "scenario", "", "read what to measure from this YAML `file`")
 			fs.StringVar(&j.profile, "profile", "", "measure a `profile` that comes with the program: quick (what make plots measures), smoke (a little of it, in a minute), redis, redis-waiters or redis-newer (make bench-redis), or engines (make bench-engines)")
@@ -78,6 +80,7 @@ type job struct {
 	from          sources
 	out, format   string
 	trace         string
+	grow          int
 	print         bool
 	file, profile string
 }
@@ -326,14 +329,10 @@ func (j *job) measure(ctx context.Context, std stdio, b *bank, trials []harness.
 	var first error
 	p := newProgress(std.err, len(trials))
 	defer p.clear()
+	m := newMeasurer(j.grow)
 	for _, t := range trials {
 		p.begin(t)
-		rig, err := b.rig(ctx, t.Variant.Needs)
-		var run results.Run
-		if err == nil {
-			rig.Trace = b.trace
-			run, err = rig.Run(ctx, t)
-		}
+		run, again, err := m.run(ctx, b, t)
 		if err != nil && ctx.Err() != nil {
 			return done, exit{exitInterrupted, j.interrupted(len(done), len(trials))}
 		}
@@ -365,7 +364,7 @@ func (j *job) measure(ctx context.Context, std stdio, b *bank, trials []harness.
 				return done, err
 			}
 		}
-		p.end(t, gist(&run))
+		p.end(t, again+gist(&run))
 	}
 	if failed > 0 {
 		return done, fmt.Errorf("%d of %d trials could not be measured, the first: %w", failed, len(trials), first)

@@ -26,7 +26,9 @@ type outcome struct {
 func (o *outcome) fill(run *results.Run) error {
 	l, m, all := o.t.Load, run.Metrics, &o.all
 	run.Time = o.clock.at(o.start).UTC().Round(time.Microsecond)
-	run.Load.Warmup, run.Load.For = o.warmup, o.length
+	if l.Ops > 0 {
+		run.Load.For = o.length
+	}
 	run.Faults = o.struck
 
 	hists := maps.Clone(all.Hist)

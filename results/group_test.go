@@ -66,7 +66,7 @@ func TestGroups(t *testing.T) {
 		run := sample(t, fmt.Sprint("run-", len(runs)), 100)
 		run.Block, run.Metrics[AcqRate] = block, rate
 		run.Time = run.Time.Add(-time.Duration(block) * time.Hour) // so that time and order differ
-		run.Load.For += time.Duration(len(runs))                   // as achieved
+		run.Load.Warmup += time.Duration(len(runs))                // as achieved
 		run.Server.Nodes = []string{fmt.Sprint("redis://127.0.0.1:", 7000+len(runs))}
 		if change != nil {
 			change(&run)

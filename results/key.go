@@ -10,14 +10,15 @@ import (
 
 // identity is what two runs must share to be repetitions of each other: the
 // variant, the load, the configuration, the faults asked for, what served them
-// the machine and the CPUs. Addresses are not part of it, because a server that the
-// harness starts gets a new port each time, and neither are the seed and the
-// length of the run, which is stored as achieved.
+// the machine, the CPUs and the window, also where it was made longer than asked.
+// Addresses are part of it where the user gave them; a server that the harness starts
+// gets a new port each time. The seed is not.
 type identity struct {
 	Algo, Client                            string
 	Kind, Product, Version, Source, Options string
 	Topology                                string
 	Nodes                                   int
+	Addresses                               string
 	Load                                    Load
 	Config, Faults                          string
 	OS, Arch, CPU                           string
@@ -30,19 +31,30 @@ func identify(r *Run) identity {
 	return identity{
 		Algo: r.Algo, Client: r.Client,
 		Kind: r.Server.Kind, Product: r.Server.Product, Version: r.Server.Version,
-		Source: r.Server.Source, Options: r.Server.Options, Topology: r.Server.Topology, Nodes: len(r.Server.Nodes),
-		Load: asked(r.Load), Config: canonical(r.Config), Faults: r.AskedFaults(),
+		Source: r.Server.Source, Options: r.Server.Options, Topology: r.Server.Topology, Nodes: len(r.Server.Nodes), Addresses: r.Server.given(),
+		Load: used(r.Load), Config: canonical(r.Config), Faults: r.AskedFaults(),
 		OS: r.Env.OS, Arch: r.Env.Arch, CPU: r.Env.CPU,
 		Cores: r.Env.Cores, GOMAXPROCS: r.Env.GOMAXPROCS, CgroupCPUs: r.Env.CgroupCPUs,
 		CPUs: r.Env.CPUs, ServerCPUs: r.Env.ServerCPUs,
 	}
 }
 
-// asked returns l without what a stored run holds as achieved, which differs
-// between repetitions by the jitter of timers.
-func asked(l Load) Load {
+// used returns l without what a stored run holds as achieved, which differs between
+// repetitions by the jitter of timers.
+func used(l Load) Load {
 	l = l.Filled()
-	l.Warmup, l.For = 0, 0
+	l.Warmup = 0
+	if l.Ops > 0 {
+		l.For = 0
+	}
+	return l
+}
+
+// asked is used with the window that was asked for: the yardstick of a block is that of
+// a run whose window was made longer, too.
+func asked(l Load) Load {
+	l = used(l)
+	l.For, l.Grown = l.AskedFor(), 0
 	return l
 }
 
@@ -85,5 +97,10 @@ func (r *Run) AskedFaults() string {
 
 // server is the part of id that tells what served a run, in words.
 func (id identity) server() string {
-	return fmt.Sprintf("%q", []string{id.Kind, id.Product, id.Version, id.Source, id.Options, fmt.Sprint(id.Nodes, " nodes")})
+	return fmt.Sprintf("%q", []string{id.Kind, id.Product, id.Version, id.Source, id.Options, fmt.Sprint(id.Nodes, " nodes"), id.Addresses})
+}
+
+// machine is the part of id that tells where a run took place.
+func (id identity) machine() string {
+	return fmt.Sprintf("%q", []string{id.OS, id.Arch, id.CPU, fmt.Sprint(id.Cores, id.CgroupCPUs, id.GOMAXPROCS), id.CPUs, id.ServerCPUs})
 }

@@ -40,9 +40,12 @@ type Load struct {
 	Rate float64       `json:"rate"`    // arrivals a second (Poisson, open loop); 0 is a closed loop
 	Wait time.Duration `json:"wait_ns"` // bound of one acquire; 0 waits until the run ends
 
-	Warmup time.Duration `json:"warmup_ns"` // least time before measuring; in a stored run as achieved
-	For    time.Duration `json:"for_ns"`    // measured window; in a stored run as achieved
-	Ops    int64         `json:"ops"`       // if not 0, measure this many attempts, granted or not, and not a time; such a run says nothing about fairness
+	Warmup time.Duration `json:"warmup_ns"` // least time before measuring
+	For    time.Duration `json:"for_ns"`    // measured window; of a stored run that Ops bounds, as achieved
+	// Grown is how many times as long as asked the window was made, so that waits fit in
+	// it; 0 is as asked.
+	Grown int   `json:"grown,omitempty"`
+	Ops   int64 `json:"ops"` // if not 0, measure this many attempts, granted or not, and not a time; such a run says nothing about fairness
 }
 
 // Dist is a distribution of durations. The zero value is always 0.
@@ -122,6 +125,9 @@ func (l Load) Filled() Load {
 	l.Together = max(l.Together, 1)
 	return l
 }
+
+// AskedFor is the window that was asked for, of which For may be a multiple.
+func (l Load) AskedFor() time.Duration { return l.For / time.Duration(max(l.Grown, 1)) }
 
 // ReadingOwners is how many of the owners of a closed loop read: Shared of them
 // to the nearest, but at least one that reads, and one that writes, if there are

@@ -11,8 +11,7 @@ import (
 )
 
 // Merge pools repetitions of one trial, or returns an error that says in what
-// they differ: trial, variant, load, configuration, faults or server. The
-// machine may differ. The result does not depend on the order of runs, which
+// they differ: trial, variant, load, configuration, faults, server or machine. The result does not depend on the order of runs, which
 // stay unchanged.
 //
 // Histograms are added bucket by bucket and their percentiles taken anew, since
@@ -111,6 +110,7 @@ func mergeable(a, b *Run) error {
 		{"config", x.Config, y.Config},
 		{"load", fmt.Sprintf("%+v", x.Load), fmt.Sprintf("%+v", y.Load)},
 		{"faults", x.Faults, y.Faults},
+		{"machine", x.machine(), y.machine()},
 	} {
 		if f.a != f.b {
 			return fmt.Errorf("%s is %s in one and %s in the other", f.name, f.a, f.b)

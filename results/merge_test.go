@@ -30,7 +30,7 @@ func TestMergeHasNoOrder(t *testing.T) {
 			if err := run.Put(Acquire, fill(t, limit, values...)); err != nil {
 				t.Fatal(err)
 			}
-			run.Load.For = time.Duration(1+r.Int64N(1e9)) * 7
+			run.Load.For, run.Load.Ops = time.Duration(1+r.Int64N(1e9))*7, 100
 			run.Metrics[AcqRate] = float64(len(values)) / run.Load.For.Seconds()
 			runs = append(runs, run)
 		}
@@ -75,7 +75,7 @@ func TestMergeHasNoOrder(t *testing.T) {
 func TestMergeMetrics(t *testing.T) {
 	run := func(id string, length time.Duration, m Metrics, v Valid) Run {
 		run := sample(t, id, 0)
-		run.Load.For, run.Metrics, run.Valid = length, m, v
+		run.Load.For, run.Load.Ops, run.Metrics, run.Valid = length, 100, m, v
 		run.Series = &Series{Grants: []int64{1}}
 		return run
 	}
@@ -177,8 +177,8 @@ func TestMergeTakes(t *testing.T) {
 	b.Session, b.Block, b.Time = "s2", 1, b.Time.Add(-time.Hour)
 	b.Server.Nodes = []string{"redis://127.0.0.1:7777"}
 	b.Config = json.RawMessage(` {"retry": {"limit": 0, "delay_ns": 2000000}, "ttl_ns": 10000000000}`)
-	b.Load.Warmup, b.Load.For = b.Load.Warmup+3, b.Load.For+5
-	b.Env.Seed, b.Env.CPU = 7, "Another CPU"
+	b.Load.Warmup += 3
+	b.Env.Seed, b.Env.Kernel = 7, "Another CPU"
 	delete(b.Hist, Hold)
 	delete(b.Exact, Hold)
 	got, err := Merge([]Run{a, b})

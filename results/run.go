@@ -9,6 +9,7 @@ package results
 
 import (
 	"encoding/json"
+	"strings"
 	"time"
 )
 
@@ -86,6 +87,15 @@ type Server struct {
 	Topology string   `json:"topology,omitempty"` // "cluster", "sentinel"; "" for servers that know nothing of each other
 	Nodes    []string `json:"nodes,omitempty"`    // addresses, never with a password
 	Options  string   `json:"options,omitempty"`
+}
+
+// given are the addresses of servers that somebody else runs, in their order; "" for
+// those that this program started.
+func (s Server) given() string {
+	if s.Source != "url" {
+		return ""
+	}
+	return strings.Join(s.Nodes, " ")
 }
 
 // Guarantee is what a lock on its server promises when something dies. Figures of
