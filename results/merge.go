@@ -205,7 +205,7 @@ func pooling(name string) func([]part) float64 {
 			}
 			return sum
 		}
-	case LongestRun, LittleError: // the worst of them
+	case LongestRun, LittleError, LongestWait, LongestOpen: // the worst of them
 		return func(parts []part) (worst float64) {
 			for _, p := range parts {
 				worst = max(worst, p.value)

@@ -73,8 +73,12 @@ const (
 	// ns: of all waits of which a part lies in the window, from the call, cut off
 	// at the end of the window. So a writer that is never served counts, too.
 	WriterWait = "writer-wait-max-ns"
-	Errors     = "errors"   // everything else that failed
-	Unserved   = "unserved" // open loop: arrivals due in the window that were never granted; a miss in any SLO
+
+	LongestWait = "longest-wait-ns"   // the longest wait for the lock in the window, those cut off by its end included; a bound from below where LongestOpen is 1
+	LongestOpen = "longest-wait-open" // 1 if the longest wait had not ended with the window
+
+	Errors   = "errors"   // everything else that failed
+	Unserved = "unserved" // open loop: arrivals due in the window that were never granted; a miss in any SLO
 
 	CmdsPerAcq     = "cmds/acq"     // commands that the clients sent
 	AttemptsPerAcq = "attempts/acq" // tries to take the key
@@ -130,7 +134,7 @@ func Better(name string) string {
 	switch name {
 	case AcqRate, Efficiency, Jain, JainW, Overlap:
 		return "higher"
-	case LittleError, CliCPUShare, SrvIdleCPU, Readers, Refused, HandoffEarly:
+	case LittleError, CliCPUShare, SrvIdleCPU, Readers, Refused, HandoffEarly, LongestOpen:
 		return ""
 	}
 	if strings.HasPrefix(name, Hold+"-") {
