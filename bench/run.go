@@ -56,6 +56,12 @@ such mappings makes as many grids, measured one after the other:
 				}
 				return "", errors.New("want text, json or benchfmt")
 			}}, "format", "`form` of what is printed: text, json (the stored lines) or benchfmt (for benchstat) (default text)")
+			fs.Var(bounded[string]{&j.metrics, func(text string) (string, error) {
+				if text != "few" && text != "all" {
+					return "", errors.New("want few or all")
+				}
+				return text, nil
+			}}, "metrics", "which `metrics` -format benchfmt prints: few (at most a dozen, by which locks are compared) or all (default few)")
 			fs.BoolVar(&j.print, "print", false, "print the trials in the order of their running and stop")
 			fs.StringVar(&j.file, "scenario", "", "read what to measure from this YAML `file`")
 			fs.StringVar(&j.profile, "profile", "", "measure a `profile` that comes with the program: quick (what make plots measures), smoke (a little of it, in a minute), redis, redis-waiters or redis-newer (make bench-redis), or engines (make bench-engines)")
@@ -77,12 +83,16 @@ type job struct {
 	grids         []grid
 	from          sources
 	out, format   string
+	metrics       string // "" is few
 	trace         string
 	print         bool
 	file, profile string
 }
 
 func (j *job) do(ctx context.Context, std stdio, given map[string]bool) error {
+	if given["metrics"] && j.format != "benchfmt" {
+		return misuse("-metrics is for -format benchfmt: give both")
+	}
 	if err := j.resolve(given); err != nil {
 		return err
 	}
@@ -392,7 +402,11 @@ func (j *job) show(std stdio, b *bank, done []results.Run) error {
 	if len(done) > 0 {
 		switch j.format {
 		case "benchfmt":
-			if err := results.WriteBenchfmt(std.out, done); err != nil {
+			keep := (*results.Run).Compared
+			if j.metrics == "all" {
+				keep = nil
+			}
+			if err := results.WriteBenchfmt(std.out, done, keep); err != nil {
 				return err
 			}
 		case "json":

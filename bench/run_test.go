@@ -80,6 +80,14 @@ func TestRunFormats(t *testing.T) {
 		if o.status != 0 || !line.MatchString(o.stdout) || strings.Contains(o.stdout, "server:  ") {
 			t.Errorf("%+v", o)
 		}
+		// Of what says little in a comparison nothing is printed, unless it is asked for.
+		if strings.Contains(o.stdout, "little-error") {
+			t.Errorf("more than what locks are compared by:\n%s", o.stdout)
+		}
+		o = lockbench(t, small(t, "-format", "benchfmt", "-metrics", "all")...)
+		if o.status != 0 || !line.MatchString(o.stdout) || !strings.Contains(o.stdout, " little-error") {
+			t.Errorf("all metrics: %+v", o)
+		}
 	})
 }
 
@@ -126,6 +134,8 @@ func TestRunBadInput(t *testing.T) {
 		{"fault", []string{"-fault", "explode"}, exitMisuse, "pause@2s+300ms"},
 		{"seed", []string{"-seed", "-1"}, exitMisuse, "want a whole number from 0"},
 		{"format", []string{"-format", "xml"}, exitMisuse, "want text, json or benchfmt"},
+		{"metrics", []string{"-format", "benchfmt", "-metrics", "some"}, exitMisuse, "-metrics: want few or all"},
+		{"metrics of text", []string{"-metrics", "all"}, exitMisuse, "-metrics is for -format benchfmt"},
 		{"source", []string{"-server", "cloud"}, exitMisuse, "want url, binary, docker or embedded"},
 		{"topology", []string{"-redis-topology", "ring"}, exitMisuse, "want single, cluster or sentinel"},
 		{"other topology", []string{"-redis-topology", "cluster", "-redis", "redis://127.0.0.1"}, exitFailure, "a cluster is asked for"},
