@@ -421,7 +421,7 @@ func (j *job) show(std stdio, b *bank, done []results.Run) error {
 		}
 	}
 	if j.out != "" && len(done) > 0 {
-		say(notes, "stored: %d runs in %s\n", len(done), j.out)
+		say(notes, "stored: %d runs in %s\n%s\n", len(done), j.out, next([]string{j.out}))
 	}
 	return nil
 }

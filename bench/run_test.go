@@ -47,7 +47,7 @@ func TestRunStoresAndShows(t *testing.T) {
 	if got := strings.Join(order, " "); got != want {
 		t.Errorf("order %s, want %s", got, want)
 	}
-	for _, text := range []string{"redis-token", "local-mutex", "server: " + runs[2].Server.Product, "stored: 6 runs in " + out} {
+	for _, text := range []string{"redis-token", "local-mutex", "server: " + runs[2].Server.Product, "stored: 6 runs in " + out + "\nnext: lockbench plot -in " + out + " -out "} {
 		if !strings.Contains(o.stdout, text) {
 			t.Errorf("stdout lacks %q:\n%s", text, o.stdout)
 		}
@@ -224,6 +224,7 @@ func TestPasswordStaysSecret(t *testing.T) {
 		lockbench(t, "servers", "-json", "-redis", url),
 		lockbench(t, "run", "-print", "-redis", url),
 		lockbench(t, "plot", "-out", dir, out),
+		lockbench(t, "show", out),
 		lockbench(t, "lock", "-redis", url, "-key", "k", "--", "true"),
 		// Misplaced:
 		lockbench(t, "run", url),
@@ -235,6 +236,8 @@ func TestPasswordStaysSecret(t *testing.T) {
 		lockbench(t, "run", "-scenario", url),
 		lockbench(t, "run", "-redis", strings.Replace(url, "redis:", "http:", 1)),
 		lockbench(t, "plot", url),
+		lockbench(t, "show", url),
+		lockbench(t, "show", "-algo", url, out),
 		lockbench(t, "lock", "-redis", url+"/x", "-key", "k", "--", "true"),
 		lockbench(t, "lock", "-redis", url, "-algo", url, "-key", "k", "--", "true"),
 		lockbench(t, url),
@@ -244,7 +247,7 @@ func TestPasswordStaysSecret(t *testing.T) {
 			t.Errorf("it tells the password: %+v", o)
 		}
 	}
-	for i := range 7 {
+	for i := range 8 {
 		if all[i].status != 0 {
 			t.Errorf("call %d failed: %+v", i, all[i])
 		}
