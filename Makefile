@@ -21,9 +21,11 @@ TEST    := $(GO) run ./bench/tests $(if $(FAILURES),-fail $(FAILURES)) $(if $(AG
 PROFILE ?= quick
 ifeq ($(PROFILE),quick)
 RUN     ?= results/runs/quick.jsonl
+GROW    ?= 2
 GALLERY ?= plots/gallery
 else
 RUN     ?= bin/$(PROFILE)/run.jsonl
+GROW    ?= 1
 GALLERY ?= bin/$(PROFILE)/gallery
 endif
 
@@ -82,17 +84,17 @@ bench-harness: ## measure what the harness itself costs
 
 plots: build ## measure PROFILE (default quick; smoke takes a minute), draw it, and say where the pictures are
 	@mkdir -p $(dir $(RUN)) && rm -f $(RUN)
-	bin/lockbench run -profile $(PROFILE) -out $(RUN)
+	bin/lockbench run -profile $(PROFILE) -grow $(GROW) -out $(RUN)
 	bin/lockbench plot -in $(RUN) -out $(GALLERY)
 
 bench-redis: build ## measure the Redis locks beside their peers, and judge what is claimed of them
 	@mkdir -p $(dir $(REDIS_RUN)) $(dir $(WAITERS_RUN)) $(dir $(NEWER_RUN)) && rm -f $(REDIS_RUN) $(WAITERS_RUN)
 	$(GO) test -run '^$$' -bench 'Waiters|Relay' -benchtime 5x ./impls
-	bin/lockbench run -profile redis -out $(REDIS_RUN)
-	bin/lockbench run -profile redis-waiters -out $(WAITERS_RUN)
+	bin/lockbench run -profile redis -grow 1 -out $(REDIS_RUN)
+	bin/lockbench run -profile redis-waiters -grow 1 -out $(WAITERS_RUN)
 	@rm -f $(NEWER_RUN)
 	@if newer=$$(scripts/newer 2>$(NEWER_RUN).log); then rm -f $(NEWER_RUN).log; \
-		LOCKBENCH_REDIS_SERVER=$$newer bin/lockbench run -profile redis-newer -out $(NEWER_RUN); \
+		LOCKBENCH_REDIS_SERVER=$$newer bin/lockbench run -profile redis-newer -grow 1 -out $(NEWER_RUN); \
 	else echo "bench-redis: redis-token-native is not measured: $$(tail -n 1 $(NEWER_RUN).log)"; rm -f $(NEWER_RUN).log; fi
 	@status=0; \
 	bin/lockbench claims -profile redis -in $(REDIS_RUN) -out $(REDIS_GALLERY) || status=1; \
@@ -102,7 +104,7 @@ bench-redis: build ## measure the Redis locks beside their peers, and judge what
 
 bench-engines: build ## measure the same loads on every engine that is found, and what merely held locks cost
 	@mkdir -p $(dir $(ENGINES_RUN)) && rm -f $(ENGINES_RUN)
-	bin/lockbench run -profile engines -out $(ENGINES_RUN)
+	bin/lockbench run -profile engines -grow 1 -out $(ENGINES_RUN)
 	bin/lockbench plot -in $(ENGINES_RUN) -out $(ENGINES_GALLERY)
 	$(GO) test -run '^$$' -bench Held -benchtime 1x -timeout 30m ./impls
 	$(GO) test -run '^$$' -bench Kazoo -benchtime 5x ./impls/zookeeper

@@ -22,7 +22,8 @@ import (
 // BenchmarkLock measures the default grid of `lockbench run`, or with -short a
 // part of it, through the same path. Each sub-benchmark is a trial that is
 // bounded by b.N grants and not by time, so its fairness means nothing and is
-// not reported. Interleaved and timed runs come from
+// not reported. The metrics are those that `lockbench run -format benchfmt` prints by
+// default. Interleaved and timed runs come from
 // `lockbench run -repeat … -format benchfmt`, which writes the same names.
 //
 // The servers are those of `lockbench run`; LOCKBENCH_REDIS_URL names another. What
@@ -141,14 +142,15 @@ func (list omissions) String() string {
 	return "not measured here: " + strings.Join(lacks, "; ")
 }
 
-// report hands the metrics of run to the testing package under their names.
+// report hands the metrics of run that locks are compared by to the testing package,
+// under their names.
 func report(b *testing.B, run *results.Run) {
 	if rate := run.Metrics[results.AcqRate]; rate > 0 {
 		// What the package would print counts connecting and probing too.
 		b.ReportMetric(1e9/rate, "ns/op")
 	}
 	for name, v := range run.Metrics {
-		if !run.Thin(name) {
+		if run.Compared(name) && !run.Thin(name) {
 			b.ReportMetric(v, name)
 		}
 	}

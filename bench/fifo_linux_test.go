@@ -13,7 +13,7 @@ import (
 
 // Ctrl-C ends a command that waits for somebody to write what it is to read.
 func TestReadingIsInterrupted(t *testing.T) {
-	for _, command := range []string{"claims", "plot"} {
+	for _, args := range [][]string{{"claims", "-out", t.TempDir()}, {"plot", "-out", t.TempDir()}, {"show"}} {
 		fifo := filepath.Join(t.TempDir(), "fifo")
 		if err := syscall.Mkfifo(fifo, 0o600); err != nil {
 			t.Fatal(err)
@@ -22,7 +22,7 @@ func TestReadingIsInterrupted(t *testing.T) {
 		ended := make(chan outcome, 1)
 		go func() {
 			var stdout, stderr bytes.Buffer
-			status := run(ctx, []string{command, "-out", t.TempDir(), fifo}, strings.NewReader(""), &stdout, &stderr)
+			status := run(ctx, append(args, fifo), strings.NewReader(""), &stdout, &stderr)
 			ended <- outcome{status, stdout.String(), stderr.String()}
 		}()
 		cancel()
@@ -30,7 +30,7 @@ func TestReadingIsInterrupted(t *testing.T) {
 		case o := <-ended:
 			oneLine(t, o, exitInterrupted, "interrupted")
 		case <-time.After(30 * time.Second):
-			t.Errorf("%s still waits", command)
+			t.Errorf("%q still waits", args)
 		}
 		// The goroutine that waits ends with the first writer, or did not begin.
 		if w, err := os.OpenFile(fifo, os.O_RDWR, 0); err != nil {

@@ -24,7 +24,7 @@ import (
 func wholeGrid(t *testing.T, args ...string) []results.Run {
 	t.Helper()
 	out := filepath.Join(t.TempDir(), "runs.jsonl")
-	cmd := process(t, append([]string{"run", "-server", string(source(t)), "-warmup", "0", "-out", out}, args...)...)
+	cmd := process(t, append([]string{"run", "-server", string(source(t)), "-warmup", "0", "-grow", "1", "-out", out}, args...)...)
 	if required("valkey9") {
 		cmd.Env = append(cmd.Env, "LOCKBENCH_REDIS_SERVER="+os.Getenv("LOCKBENCH_REDIS_SERVER"))
 	}

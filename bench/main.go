@@ -1,4 +1,4 @@
-// Command lockbench measures distributed locks, draws what it measured, and
+// Command lockbench measures distributed locks, shows and draws what it measured, and
 // lends one of them to a shell command.
 //
 // The same grid of trials feeds `lockbench run` and `go test -bench`: see
@@ -91,7 +91,7 @@ type command struct {
 }
 
 func commands() []command {
-	return []command{listCommand(), serversCommand(), runCommand(), plotCommand(), claimsCommand(), lockCommand()}
+	return []command{listCommand(), serversCommand(), runCommand(), showCommand(), plotCommand(), claimsCommand(), lockCommand()}
 }
 
 // run carries out one call of the command and returns its exit status.

@@ -12,7 +12,7 @@ import (
 func measured(t *testing.T) string {
 	t.Helper()
 	name := filepath.Join(t.TempDir(), "runs.jsonl")
-	o := call(t, "run", "-algo", "local-mutex", "-owners", "1,2", "-for", "50ms", "-warmup", "0", "-out", name)
+	o := call(t, "run", "-algo", "local-mutex", "-procs", "0", "-owners", "1,2", "-for", "50ms", "-warmup", "0", "-out", name)
 	if o.status != 0 {
 		t.Fatal(o.stderr)
 	}

@@ -82,16 +82,23 @@ func short(t harness.Trial) string {
 }
 
 // gist is a run in a few words: "812 acq/s, p99 3.1 ms, valid". A "≤" says that the
-// harness's own lateness is much of it; see results.Run.AtMost.
+// harness's own lateness is much of it; see results.Run.AtMost. Where most of the waits
+// that are bounded gave up, it says that in the place of the p99.
 func gist(r *results.Run) string {
 	parts := []string{fmt.Sprintf("%.0f acq/s", r.Metrics[results.AcqRate])}
 	what := results.Acquire
 	if r.Load.Rate > 0 {
 		what = results.Response
 	}
+	// Where most gave up, a percentile would be that of the few that got in.
+	gave, of := r.GaveUp()
+	most := results.MostGaveUp(gave, of)
+	if most {
+		parts = append(parts, fmt.Sprintf("%d of %d waits gave up", gave, of))
+	}
 	for _, q := range []string{"p99", "p50"} {
 		name := what + "-" + q + "-ns"
-		if ns, ok := r.Metrics[name]; ok && !r.Thin(name) {
+		if ns, ok := r.Metrics[name]; ok && !most && !r.Thin(name) {
 			if r.AtMost(name) {
 				q += " ≤"
 			}
@@ -102,6 +109,7 @@ func gist(r *results.Run) string {
 	if n := r.Metrics[results.Violations]; n > 0 {
 		parts = append(parts, fmt.Sprintf("%.0f violations", n))
 	}
+	parts = append(parts, r.Valid.Findings...)
 	if r.Valid.OK {
 		return strings.Join(append(parts, "valid"), ", ")
 	}

@@ -34,10 +34,18 @@ func TestGist(t *testing.T) {
 	}
 	late := run(10000, results.Valid{OK: true}, 500)
 	late.Metrics["wait-p99-ns"] = 8e6
+	bounded := func(timeouts float64) *results.Run {
+		r := run(10000, results.Valid{OK: true}, 0)
+		r.Load.Wait, r.Load.For = 50*time.Millisecond, 2*time.Second
+		r.Metrics[results.AcqRate], r.Metrics[results.Timeouts] = 749, timeouts
+		return r
+	}
 	for _, c := range []struct {
 		run  *results.Run
 		want string
 	}{
+		{bounded(17002), "749 acq/s, 17002 of 18500 waits gave up, valid"},
+		{bounded(1498), "749 acq/s, p99 3.1 ms, valid"}, // as many as got in
 		{late, "812 acq/s, p99 ≤ 9.0 ms, valid"},
 		{run(10000, results.Valid{OK: true}, 0), "812 acq/s, p99 3.1 ms, valid"},
 		{run(100, results.Valid{OK: true}, 0), "812 acq/s, p50 1.0 ms, valid"}, // too few for a p99

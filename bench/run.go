@@ -58,6 +58,12 @@ such mappings makes as many grids, measured one after the other:
 			}}, "format", "`form` of what is printed: text, json (the stored lines) or benchfmt (for benchstat) (default text)")
 			j.grow = defaultGrow
 			fs.Var(bounded[int]{&j.grow, whole(1, maxGrow)}, "grow", "make the window up to so `many` times as long as -for says, where the longest wait takes more than a fifth of it; 1 is never")
+			fs.Var(bounded[string]{&j.metrics, func(text string) (string, error) {
+				if text != "few" && text != "all" {
+					return "", errors.New("want few or all")
+				}
+				return text, nil
+			}}, "metrics", "which `metrics` -format benchfmt prints: few (at most a dozen, by which locks are compared) or all (default few)")
 			fs.BoolVar(&j.print, "print", false, "print the trials in the order of their running and stop")
 			fs.StringVar(&j.file, "scenario", "", "read what to measure from this YAML `file`")
 			fs.StringVar(&j.profile, "profile", "", "measure a `profile` that comes with the program: quick (what make plots measures), smoke (a little of it, in a minute), redis, redis-waiters or redis-newer (make bench-redis), or engines (make bench-engines)")
@@ -79,6 +85,7 @@ type job struct {
 	grids         []grid
 	from          sources
 	out, format   string
+	metrics       string // "" is few
 	trace         string
 	grow          int
 	print         bool
@@ -86,6 +93,9 @@ type job struct {
 }
 
 func (j *job) do(ctx context.Context, std stdio, given map[string]bool) error {
+	if given["metrics"] && j.format != "benchfmt" {
+		return misuse("-metrics is for -format benchfmt: give both")
+	}
 	if err := j.resolve(given); err != nil {
 		return err
 	}
@@ -187,71 +197,6 @@ func (j *job) resolve(given map[string]bool) (err error) {
 	}
 	j.grids = []grid{j.flags}
 	return nil
-}
-
-// A bank holds a rig for each distinct need of the trials of one command.
-type bank struct {
-	options server.Options
-	session string
-	rigs    map[lock.Needs]*harness.Rig
-	crew    *harness.Crew    // of all rigs; nil has the owners live in this process
-	order   []*server.Server // those that were started, for the report
-	trace   func(harness.Trace) error
-}
-
-// rig returns the rig for n and starts its server if that is the first call. It
-// wraps server.ErrMissing if there is none to start.
-func (b *bank) rig(ctx context.Context, n lock.Needs) (*harness.Rig, error) {
-	if r := b.rigs[n]; r != nil {
-		return r, nil
-	}
-	r := &harness.Rig{Crew: b.crew, Session: b.session, Commit: revision()}
-	if n.Kind != "" {
-		s, err := server.Start(ctx, n, b.options)
-		if err != nil {
-			return nil, err
-		}
-		r.Server = s
-		b.order = append(b.order, s)
-	}
-	b.rigs[n] = r
-	return r, nil
-}
-
-// topology is that of the servers that were started for n.
-func (b *bank) topology(n lock.Needs) lock.Topology {
-	if r := b.rigs[n]; r != nil && r.Server != nil {
-		return r.Server.Topology()
-	}
-	return lock.Single
-}
-
-func (b *bank) close() error {
-	var errs []error
-	if b.crew != nil {
-		errs = append(errs, b.crew.Close())
-	}
-	for _, s := range b.order {
-		errs = append(errs, s.Close())
-	}
-	return errors.Join(errs...)
-}
-
-// describe is one line for each server: "redis 7.0.15 (binary) at 127.0.0.1:6379".
-func (b *bank) describe() []string {
-	var list []string
-	for _, s := range b.order {
-		var at []string
-		for _, n := range s.Deployment.Nodes {
-			at = append(at, n.String())
-		}
-		what := s.Product + " " + s.Version
-		if t := s.Topology(); t != lock.Single {
-			what += " " + string(t)
-		}
-		list = append(list, fmt.Sprintf("server: %s (%s) at %s", what, s.Source, strings.Join(at, " ")))
-	}
-	return list
 }
 
 // start starts the servers that trials need and returns the trials that can
@@ -391,7 +336,11 @@ func (j *job) show(std stdio, b *bank, done []results.Run) error {
 	if len(done) > 0 {
 		switch j.format {
 		case "benchfmt":
-			if err := results.WriteBenchfmt(std.out, done); err != nil {
+			keep := (*results.Run).Compared
+			if j.metrics == "all" {
+				keep = nil
+			}
+			if err := results.WriteBenchfmt(std.out, done, keep); err != nil {
 				return err
 			}
 		case "json":
@@ -406,7 +355,7 @@ func (j *job) show(std stdio, b *bank, done []results.Run) error {
 		}
 	}
 	if j.out != "" && len(done) > 0 {
-		say(notes, "stored: %d runs in %s\n", len(done), j.out)
+		say(notes, "stored: %d runs in %s\n%s\n", len(done), j.out, next([]string{j.out}))
 	}
 	return nil
 }

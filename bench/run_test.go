@@ -21,7 +21,7 @@ import (
 // small is a grid of a few short runs on a server that the tests may use.
 func small(t testing.TB, args ...string) []string {
 	return append([]string{"run", "-server", string(source(t)), "-algo", "redis-token", "-client", "goredis",
-		"-owners", "2", "-warmup", "0", "-for", "100ms"}, args...)
+		"-owners", "2", "-warmup", "0", "-for", "100ms", "-grow", "1"}, args...)
 }
 
 func TestRunStoresAndShows(t *testing.T) {
@@ -47,7 +47,7 @@ func TestRunStoresAndShows(t *testing.T) {
 	if got := strings.Join(order, " "); got != want {
 		t.Errorf("order %s, want %s", got, want)
 	}
-	for _, text := range []string{"redis-token", "local-mutex", "server: " + runs[2].Server.Product, "stored: 6 runs in " + out} {
+	for _, text := range []string{"redis-token", "local-mutex", "server: " + runs[2].Server.Product, "stored: 6 runs in " + out + "\nnext: lockbench plot -in " + out + " -out "} {
 		if !strings.Contains(o.stdout, text) {
 			t.Errorf("stdout lacks %q:\n%s", text, o.stdout)
 		}
@@ -79,6 +79,14 @@ func TestRunFormats(t *testing.T) {
 		line := regexp.MustCompile(`(?m)^BenchmarkLock/algo=redis-token/client=goredis/procs=8/owners=2/keys=1/hold=1ms\S* \d+ \S+ ns/op .*acq/s`)
 		if o.status != 0 || !line.MatchString(o.stdout) || strings.Contains(o.stdout, "server:  ") {
 			t.Errorf("%+v", o)
+		}
+		// Of what says little in a comparison nothing is printed, unless it is asked for.
+		if strings.Contains(o.stdout, "little-error") {
+			t.Errorf("more than what locks are compared by:\n%s", o.stdout)
+		}
+		o = lockbench(t, small(t, "-format", "benchfmt", "-metrics", "all")...)
+		if o.status != 0 || !line.MatchString(o.stdout) || !strings.Contains(o.stdout, " little-error") {
+			t.Errorf("all metrics: %+v", o)
 		}
 	})
 }
@@ -126,6 +134,8 @@ func TestRunBadInput(t *testing.T) {
 		{"fault", []string{"-fault", "explode"}, exitMisuse, "pause@2s+300ms"},
 		{"seed", []string{"-seed", "-1"}, exitMisuse, "want a whole number from 0"},
 		{"format", []string{"-format", "xml"}, exitMisuse, "want text, json or benchfmt"},
+		{"metrics", []string{"-format", "benchfmt", "-metrics", "some"}, exitMisuse, "-metrics: want few or all"},
+		{"metrics of text", []string{"-metrics", "all"}, exitMisuse, "-metrics is for -format benchfmt"},
 		{"source", []string{"-server", "cloud"}, exitMisuse, "want url, binary, docker or embedded"},
 		{"topology", []string{"-redis-topology", "ring"}, exitMisuse, "want single, cluster or sentinel"},
 		{"other topology", []string{"-redis-topology", "cluster", "-redis", "redis://127.0.0.1"}, exitFailure, "a cluster is asked for"},
@@ -214,6 +224,7 @@ func TestPasswordStaysSecret(t *testing.T) {
 		lockbench(t, "servers", "-json", "-redis", url),
 		lockbench(t, "run", "-print", "-redis", url),
 		lockbench(t, "plot", "-out", dir, out),
+		lockbench(t, "show", out),
 		lockbench(t, "lock", "-redis", url, "-key", "k", "--", "true"),
 		// Misplaced:
 		lockbench(t, "run", url),
@@ -225,6 +236,8 @@ func TestPasswordStaysSecret(t *testing.T) {
 		lockbench(t, "run", "-scenario", url),
 		lockbench(t, "run", "-redis", strings.Replace(url, "redis:", "http:", 1)),
 		lockbench(t, "plot", url),
+		lockbench(t, "show", url),
+		lockbench(t, "show", "-algo", url, out),
 		lockbench(t, "lock", "-redis", url+"/x", "-key", "k", "--", "true"),
 		lockbench(t, "lock", "-redis", url, "-algo", url, "-key", "k", "--", "true"),
 		lockbench(t, url),
@@ -234,7 +247,7 @@ func TestPasswordStaysSecret(t *testing.T) {
 			t.Errorf("it tells the password: %+v", o)
 		}
 	}
-	for i := range 7 {
+	for i := range 8 {
 		if all[i].status != 0 {
 			t.Errorf("call %d failed: %+v", i, all[i])
 		}

@@ -17,6 +17,11 @@ import (
 // A pattern that matches nothing is an error, so that a misspelt one is not
 // taken for a lock that was measured.
 func choose(all []lock.Variant, algos, clients []string) ([]lock.Variant, error) {
+	return chooseOf(all, algos, clients, "see lockbench list")
+}
+
+// chooseOf is choose, whose errors end with what there is to choose from.
+func chooseOf(all []lock.Variant, algos, clients []string, there string) ([]lock.Variant, error) {
 	matched := make(map[string]bool) // pattern → it matched something
 	hit := func(pattern, name string) (bool, error) {
 		ok, err := path.Match(pattern, name)
@@ -53,17 +58,17 @@ func choose(all []lock.Variant, algos, clients []string) ([]lock.Variant, error)
 	}
 	for _, p := range algos {
 		if !matched[p] {
-			return nil, misuse("no variant matches %q%s; see lockbench list", p, near(p, algosOf(all)))
+			return nil, misuse("no variant matches %q%s; %s", p, near(p, algosOf(all)), there)
 		}
 	}
 	for _, p := range clients {
 		if !matched[p] {
-			return nil, misuse("no client matches %q; there are %s", p, strings.Join(clientsOf(all), " and "))
+			return nil, misuse("no client matches %q; there are %s", p, or(strings.Join(clientsOf(all), " and "), "none"))
 		}
 	}
 	if len(list) == 0 {
-		return nil, misuse("no variant matches both %q and client %q; see lockbench list",
-			strings.Join(algos, ","), strings.Join(clients, ","))
+		return nil, misuse("no variant matches both %q and client %q; %s",
+			strings.Join(algos, ","), strings.Join(clients, ","), there)
 	}
 	return list, nil
 }

@@ -96,7 +96,7 @@ func judge(run results.Run, o *outcome) results.Valid {
 		find("starves: longest wait %s%.1f s in a window of %.1f s", bound, m[results.LongestWait]/1e9, run.Load.For.Seconds())
 	}
 	if n := o.all.Waiting; n > 0 {
-		find("%d owners still waited %v after the window", n, grace(l))
+		find("still waiting: %d owners %v after the window", n, grace(l))
 	}
 	if run.Series != nil && len(o.t.Faults) == 0 {
 		if d := drift(run.Series.Grants, 0); math.Abs(d) > maxDrift {
@@ -106,7 +106,7 @@ func judge(run results.Run, o *outcome) results.Valid {
 		// 10 or 70 µs depending on which CPUs meet.
 		floor := max(run.Env.RTTp99, run.Env.Wakeup, int64(10*time.Microsecond))
 		if d := drift(run.Series.AcquireP50, floor); math.Abs(d) > 2*maxDrift && l.Rate == 0 {
-			find("the median wait changed by %+.0f %% within the window", 100*d)
+			find("waits were not steady: their median changed by %+.0f %% within the window", 100*d)
 		}
 	}
 	v.OK = len(v.Reasons) == 0

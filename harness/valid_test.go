@@ -42,7 +42,7 @@ func TestJudge(t *testing.T) {
 		"long wait":     {granted(results.Metrics{results.LongestWait: 1.9e9}), outcome{}, "", "", false},
 		"starves":       {granted(results.Metrics{results.LongestWait: 2.1e9}), outcome{}, "", "starves: longest wait 2.1 s", false},
 		"starves on":    {granted(results.Metrics{results.LongestWait: 9e9, results.LongestOpen: 1}), outcome{}, "", "longest wait ≥ 9.0 s", false},
-		"still waiting": {granted(results.Metrics{}), outcome{all: Part{Waiting: 3}}, "", "3 owners still waited", false},
+		"still waiting": {granted(results.Metrics{}), outcome{all: Part{Waiting: 3}}, "", "still waiting: 3 owners", false},
 		"nothing":       {results.Metrics{}, outcome{}, "give a longer -for", "", false},
 		"an error":      {granted(results.Metrics{results.Errors: 1}), outcome{}, "operations failed", "", false},
 		"others":        {granted(results.Metrics{}), disturbed(0.06, 0), "other processes used 6 %", "", true},

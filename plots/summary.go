@@ -6,7 +6,6 @@ import (
 	"io"
 	"slices"
 	"strings"
-	"unicode/utf8"
 
 	"github.com/lockbench/lockbench/results"
 )
@@ -172,7 +171,7 @@ func (s *set) markdown(b *strings.Builder) {
 		fmt.Fprintf(b, "| %d | %s |", g.Load.Owners, g.Name())
 		for _, c := range cols {
 			p := g.Points[c.metric]
-			cell := quoted(p, c.u)
+			cell := shown(g, c)
 			if c.metric == results.AcqRate && p.N > 1 {
 				cell += " [" + c.u(p.Min) + " … " + c.u(p.Max) + "]"
 			}
@@ -184,6 +183,9 @@ func (s *set) markdown(b *strings.Builder) {
 		}
 		fmt.Fprintf(b, " %s | %s | %s | %s | %d |", v, tallied(g, results.Lost), tallied(g, results.Timeouts), tallied(g, results.Errors), len(g.Runs))
 		b.WriteString(" " + believed(g, &notes) + " |\n")
+	}
+	if note := mostGaveUp(list); note != "" {
+		b.WriteString("\n" + note + ".\n")
 	}
 	if len(notes) > 0 {
 		b.WriteString("\nWhy runs are not valid:\n\n")
@@ -216,76 +218,4 @@ func believed(g *results.Group, notes *[]string) string {
 		text += " (" + strings.Join(refs, ", ") + ")"
 	}
 	return text
-}
-
-// Table writes the numbers that matter most as plain text for a terminal, one
-// row for every variant and number of owners. It returns ErrEmpty for no runs.
-func Table(w io.Writer, runs []results.Run) error {
-	if len(runs) == 0 {
-		return ErrEmpty
-	}
-	for i, s := range sets(results.Groups(runs)) {
-		if i > 0 {
-			if _, err := fmt.Fprintln(w); err != nil {
-				return err
-			}
-		}
-		if err := s.text(w); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-func (s *set) text(w io.Writer) error {
-	list := s.ordered()
-	var b strings.Builder
-	for _, r := range promises(list) {
-		b.WriteString(r.text + "\n")
-	}
-	for _, one := range s.servers() {
-		b.WriteString(server(one).text + "\n")
-	}
-	fmt.Fprintf(&b, "Load: %s; %s.\n", load(list), repeats(list))
-	cols := slices.DeleteFunc(s.columns(), func(c column) bool { return !c.short })
-	// Not text/tabwriter, which aligns all columns to one side.
-	rows := [][]string{{"owners", "variant"}}
-	for _, c := range cols {
-		rows[0] = append(rows[0], c.head)
-	}
-	rows[0] = append(rows[0], "violations", "errors")
-	var notes []string
-	for _, g := range list {
-		row := []string{fmt.Sprint(g.Load.Owners), g.Name()}
-		for _, c := range cols {
-			row = append(row, quoted(g.Points[c.metric], c.u))
-		}
-		row = append(row, tallied(g, results.Violations), tallied(g, results.Errors))
-		if note := believed(g, &notes); note != "yes" {
-			row = append(row, "valid: "+strings.ReplaceAll(note, "*", ""))
-		}
-		rows = append(rows, row)
-	}
-	widths := make([]int, len(rows[0]))
-	for _, row := range rows {
-		for i := range widths {
-			widths[i] = max(widths[i], utf8.RuneCountInString(row[i]))
-		}
-	}
-	for _, row := range rows {
-		for i := range widths {
-			pad := strings.Repeat(" ", widths[i]-utf8.RuneCountInString(row[i]))
-			if i == 1 { // the name
-				row[i] += pad
-			} else {
-				row[i] = pad + row[i]
-			}
-		}
-		b.WriteString(strings.Join(row, "  ") + "\n")
-	}
-	for i, n := range notes {
-		fmt.Fprintf(&b, "(%d) %s\n", i+1, n)
-	}
-	_, err := io.WriteString(w, strings.ReplaceAll(b.String(), space, " "))
-	return err
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -17,8 +18,9 @@ import (
 //	BenchmarkLock/algo=redis-token/client=goredis/owners=8/keys=1/hold=1ms-2 1234 8100 ns/op 812 acq/s …
 //
 // The name is that of `go test -bench`, the iterations are the grants, ns/op is
-// the time from grant to grant, and the other metrics follow in the order of
-// their names. Percentiles of too few values are left out.
+// the time from grant to grant, and the other metrics for which keep says so follow
+// in the order of their names; a nil keep wants them all, and [Run.Compared] those that
+// locks are compared by. Percentiles of too few values are left out.
 //
 // Configuration lines are repeated where they change, and benchstat makes a
 // table of each; that keeps runs that are not valid ("valid: no") out of the
@@ -26,9 +28,9 @@ import (
 // nothing that differs from run to run, such as the seed, is among them. Runs
 // in memory bear the server of their session if that had just one, so that the
 // yardstick stands in the table of what it bounds.
-func WriteBenchfmt(w io.Writer, runs []Run) error {
+func WriteBenchfmt(w io.Writer, runs []Run, keep func(r *Run, metric string) bool) error {
 	var out bytes.Buffer
-	for _, name := range unitsIn(runs) {
+	for _, name := range unitsIn(runs, keep) {
 		if better := Better(name); better != "" {
 			fmt.Fprintf(&out, "Unit %s better=%s\n", name, better)
 		}
@@ -37,7 +39,7 @@ func WriteBenchfmt(w io.Writer, runs []Run) error {
 	last := make(map[string]string)
 	for i := range runs {
 		r := &runs[i]
-		line := benchmarkLine(r)
+		line := benchmarkLine(r, keep)
 		if line == "" {
 			continue
 		}
@@ -58,11 +60,39 @@ func WriteBenchfmt(w io.Writer, runs []Run) error {
 	return err
 }
 
-// unitsIn lists the metrics of all runs, sorted.
-func unitsIn(runs []Run) []string {
+// Compared tells whether metric is one of the dozen or fewer that locks are compared
+// by under the load of r: what a lock grants, how long an owner waits, how evenly,
+// whether anything went wrong, and what it costs. Where most of the bounded waits gave
+// up, how long those few waited that got in is not among them.
+func (r *Run) Compared(metric string) bool {
+	if n, of := r.GaveUp(); OfWaits(metric) && MostGaveUp(n, of) {
+		return false
+	}
+	switch metric {
+	case AcqRate, Acquire + "-p50-ns", Acquire + "-p99-ns", Response + "-p50-ns", Response + "-p99-ns", Handoff + "-p50-ns",
+		Efficiency, Jain, Violations, Errors, CmdsPerAcq, SrvCPUPerAcq:
+		return true
+	case Timeouts:
+		return r.Load.Wait > 0
+	case Refused:
+		return r.Load.Try
+	}
+	return false
+}
+
+// follow lists the metrics of r that its line tells, sorted.
+func follow(r *Run, keep func(r *Run, metric string) bool) []string {
+	return slices.DeleteFunc(r.Metrics.Names(), func(name string) bool {
+		v := r.Metrics[name]
+		return math.IsNaN(v) || math.IsInf(v, 0) || r.Thin(name) || keep != nil && !keep(r, name)
+	})
+}
+
+// unitsIn lists the metrics that the lines of runs tell, sorted.
+func unitsIn(runs []Run, keep func(r *Run, metric string) bool) []string {
 	all := make(Metrics)
 	for i := range runs {
-		for name := range runs[i].Metrics {
+		for _, name := range follow(&runs[i], keep) {
 			all[name] = 0
 		}
 	}
@@ -128,17 +158,13 @@ func benchConfig(r *Run, server string) []setting {
 }
 
 // benchmarkLine is the line of r with its end, or "" if r has nothing to say.
-func benchmarkLine(r *Run) string {
+func benchmarkLine(r *Run, keep func(r *Run, metric string) bool) string {
 	var b strings.Builder
 	if rate := r.Metrics[AcqRate]; rate > 0 {
 		fmt.Fprintf(&b, " %s ns/op", number(1e9/rate))
 	}
-	for _, name := range r.Metrics.Names() {
-		v := r.Metrics[name]
-		if math.IsNaN(v) || math.IsInf(v, 0) || r.Thin(name) {
-			continue
-		}
-		fmt.Fprintf(&b, " %s %s", number(v), name)
+	for _, name := range follow(r, keep) {
+		fmt.Fprintf(&b, " %s %s", number(r.Metrics[name]), name)
 	}
 	if b.Len() == 0 {
 		return ""

@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 )
 
 // The grammar of the Go benchmark data format (golang.org/design/14313).
@@ -21,7 +22,7 @@ var (
 func benchfmt(t *testing.T, runs ...Run) []string {
 	t.Helper()
 	var out strings.Builder
-	if err := WriteBenchfmt(&out, runs); err != nil {
+	if err := WriteBenchfmt(&out, runs, nil); err != nil {
 		t.Fatal(err)
 	}
 	if out.Len() == 0 {
@@ -95,6 +96,61 @@ func TestBenchfmt(t *testing.T) {
 	}
 }
 
+// By default a line tells what locks are compared by, and the units are of that.
+func TestBenchfmtOfFew(t *testing.T) {
+	every := func(l Load) Run {
+		r := Run{Trial: "algo=x", Load: l, Valid: Valid{OK: true}, Metrics: Metrics{}}
+		r.Load.For = time.Second
+		for _, name := range []string{
+			AcqRate, Efficiency, Jain, JainW, Violations, Lost, Timeouts, Refused, Errors, CmdsPerAcq, SrvCPUPerAcq, CliAllocs, LongestWait,
+			AcquireByOwner, "acquire-p50-ns", "acquire-p99-ns", "acquire-max-ns", "handoff-p50-ns", "handoff-p99-ns", "hold-p50-ns",
+		} {
+			r.Metrics[name] = 1
+		}
+		if l.Rate > 0 { // there are no shares of owners there
+			delete(r.Metrics, Jain)
+			r.Metrics["response-p50-ns"], r.Metrics["response-p99-ns"] = 1, 1
+		}
+		if l.Wait < 0 { // most gave up
+			r.Load.Wait, r.Metrics[Timeouts] = 1, 2
+		}
+		return r
+	}
+	const rest = " violations"
+	for _, c := range []struct {
+		load Load
+		want string
+	}{
+		{Load{}, "acq/s acquire-p50-ns acquire-p99-ns cmds/acq errors handoff-efficiency handoff-p50-ns jain srv-cpu-ns/acq" + rest},
+		{Load{Rate: 1, Wait: 1}, "acq/s acquire-p50-ns acquire-p99-ns cmds/acq errors handoff-efficiency handoff-p50-ns response-p50-ns response-p99-ns srv-cpu-ns/acq timeouts" + rest},
+		{Load{Try: true, Wait: 1}, "acq/s acquire-p50-ns acquire-p99-ns cmds/acq errors handoff-efficiency handoff-p50-ns jain refused srv-cpu-ns/acq timeouts" + rest},
+		{Load{Wait: -1}, "acq/s cmds/acq errors handoff-efficiency handoff-p50-ns jain srv-cpu-ns/acq timeouts" + rest},
+	} {
+		var out strings.Builder
+		if err := WriteBenchfmt(&out, []Run{every(c.load)}, (*Run).Compared); err != nil {
+			t.Fatal(err)
+		}
+		var units, told []string
+		for line := range strings.Lines(out.String()) {
+			switch fields := strings.Fields(line); {
+			case fields[0] == "Unit":
+				units = append(units, fields[1])
+			case strings.HasPrefix(line, "Benchmark"):
+				for i := 5; i < len(fields); i += 2 { // after the name, the count and ns/op
+					told = append(told, fields[i])
+				}
+			}
+		}
+		if got := strings.Join(told, " "); got != c.want || len(told) > 12 {
+			t.Errorf("%+v: %d metrics %s\nwant %s", c.load, len(told), got, c.want)
+		}
+		told = slices.DeleteFunc(told, func(name string) bool { return Better(name) == "" })
+		if !slices.Equal(units, told) {
+			t.Errorf("%+v: units of %q, want of %q", c.load, units, told)
+		}
+	}
+}
+
 func TestBenchfmtConfig(t *testing.T) {
 	token, mutex, late, odd, empty := sample(t, "a", 10), sample(t, "b", 10), sample(t, "c", 10), sample(t, "d", 10), sample(t, "e", 10)
 	mutex.Algo, mutex.Trial, mutex.Server = Yardstick, "algo=local-mutex", Server{Source: "memory"}
@@ -143,7 +199,7 @@ func (w brokenWriter) Write([]byte) (int, error) { return 0, w.err }
 
 func TestBenchfmtReportsTheWriter(t *testing.T) {
 	want := errors.New("pipe closed")
-	if err := WriteBenchfmt(brokenWriter{want}, []Run{sample(t, "a", 1)}); !errors.Is(err, want) {
+	if err := WriteBenchfmt(brokenWriter{want}, []Run{sample(t, "a", 1)}, nil); !errors.Is(err, want) {
 		t.Errorf("error %v, want %v", err, want)
 	}
 }

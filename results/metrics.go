@@ -73,8 +73,12 @@ const (
 	// ns: of all waits of which a part lies in the window, from the call, cut off
 	// at the end of the window. So a writer that is never served counts, too.
 	WriterWait = "writer-wait-max-ns"
-	Errors     = "errors"   // everything else that failed
-	Unserved   = "unserved" // open loop: arrivals due in the window that were never granted; a miss in any SLO
+
+	LongestWait = "longest-wait-ns"   // the longest wait for the lock in the window, those cut off by its end included; a bound from below where LongestOpen is 1
+	LongestOpen = "longest-wait-open" // 1 if the longest wait had not ended with the window
+
+	Errors   = "errors"   // everything else that failed
+	Unserved = "unserved" // open loop: arrivals due in the window that were never granted; a miss in any SLO
 
 	CmdsPerAcq     = "cmds/acq"     // commands that the clients sent
 	AttemptsPerAcq = "attempts/acq" // tries to take the key
@@ -92,12 +96,6 @@ const (
 	CliAllocs     = "cli-allocs/acq"    // heap objects allocated by this process
 	CliCPUShare   = "cli-cpu-share"     // CPU time of this process ÷ (window × GOMAXPROCS)
 	LittleError   = "little-error"      // |N − X·R| ÷ N, Little's law over the measured window; closed loop only. It is off by the waits that the ends of the window cut
-
-	// LongestWait is the longest wait for the lock in the window in ns, those that its end
-	// cut off included. LongestOpen is 1 where it was one of these, so that the longest is
-	// at least as long; it is absent otherwise.
-	LongestWait = "longest-wait-ns"
-	LongestOpen = "longest-wait-open"
 
 	// SrvIdleCPU is the CPU time in ns that the server took in a second just before the
 	// load, while all clients were connected and asked for nothing. At a server that

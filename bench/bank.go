@@ -1,0 +1,77 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/lockbench/lockbench/harness"
+	"github.com/lockbench/lockbench/harness/server"
+	"github.com/lockbench/lockbench/impls/lock"
+)
+
+// A bank holds a rig for each distinct need of the trials of one command.
+type bank struct {
+	options server.Options
+	session string
+	rigs    map[lock.Needs]*harness.Rig
+	crew    *harness.Crew    // of all rigs; nil has the owners live in this process
+	order   []*server.Server // those that were started, for the report
+	trace   func(harness.Trace) error
+}
+
+// rig returns the rig for n and starts its server if that is the first call. It
+// wraps server.ErrMissing if there is none to start.
+func (b *bank) rig(ctx context.Context, n lock.Needs) (*harness.Rig, error) {
+	if r := b.rigs[n]; r != nil {
+		return r, nil
+	}
+	r := &harness.Rig{Crew: b.crew, Session: b.session, Commit: revision()}
+	if n.Kind != "" {
+		s, err := server.Start(ctx, n, b.options)
+		if err != nil {
+			return nil, err
+		}
+		r.Server = s
+		b.order = append(b.order, s)
+	}
+	b.rigs[n] = r
+	return r, nil
+}
+
+// topology is that of the servers that were started for n.
+func (b *bank) topology(n lock.Needs) lock.Topology {
+	if r := b.rigs[n]; r != nil && r.Server != nil {
+		return r.Server.Topology()
+	}
+	return lock.Single
+}
+
+func (b *bank) close() error {
+	var errs []error
+	if b.crew != nil {
+		errs = append(errs, b.crew.Close())
+	}
+	for _, s := range b.order {
+		errs = append(errs, s.Close())
+	}
+	return errors.Join(errs...)
+}
+
+// describe is one line for each server: "redis 7.0.15 (binary) at 127.0.0.1:6379".
+func (b *bank) describe() []string {
+	var list []string
+	for _, s := range b.order {
+		var at []string
+		for _, n := range s.Deployment.Nodes {
+			at = append(at, n.String())
+		}
+		what := s.Product + " " + s.Version
+		if t := s.Topology(); t != lock.Single {
+			what += " " + string(t)
+		}
+		list = append(list, fmt.Sprintf("server: %s (%s) at %s", what, s.Source, strings.Join(at, " ")))
+	}
+	return list
+}
