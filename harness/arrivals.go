@@ -38,3 +38,24 @@ func planArrivals(l results.Load, seed uint64) []arrival {
 	}
 	return plan
 }
+
+// An Arrival is what the plan of an open loop says of one acquire.
+type Arrival struct {
+	Due  time.Duration // since the warm-up began
+	Hold time.Duration // how long the key is to be held
+}
+
+// Arrivals is the plan that a run of t follows, in the order in which the arrivals are
+// due: those of the warm-up, then those of the window. It is nil for a closed loop.
+func (t Trial) Arrivals() []Arrival {
+	l := t.Load.Filled()
+	if l.Rate <= 0 {
+		return nil
+	}
+	plan := planArrivals(l, t.Seed)
+	list := make([]Arrival, len(plan))
+	for i, a := range plan {
+		list[i] = Arrival{Due: time.Duration(a.due), Hold: time.Duration(a.hold)}
+	}
+	return list
+}

@@ -28,6 +28,10 @@ func TestPlanArrivals(t *testing.T) {
 	if slices.Equal(plan, planArrivals(l, 8)) {
 		t.Error("two seeds gave one plan")
 	}
+	told := Trial{Load: l, Seed: 7}.Arrivals()
+	if !slices.EqualFunc(plan, told, func(a arrival, b Arrival) bool { return a.due == int64(b.Due) && a.hold == int64(b.Hold) }) {
+		t.Error("Arrivals tells of another plan")
+	}
 	// 10 000 expected, standard deviation 100.
 	if n := len(plan); math.Abs(float64(n)-10_000) > 500 {
 		t.Errorf("%d arrivals in 10 s at 1000/s", n)
