@@ -68,7 +68,7 @@ func (f *foreign) take(r operation) {
 	}
 	switch r.Outcome {
 	case outcomeReleased, outcomeLost:
-		if !(r.Called <= r.Granted && r.Granted <= r.Freed && r.Freed <= r.Done) {
+		if r.Called > r.Granted || r.Granted > r.Freed || r.Freed > r.Done {
 			f.bad = cmp.Or(f.bad, fmt.Errorf("it reported an operation whose instants are in no order: %+v", r))
 			return
 		}

@@ -64,8 +64,7 @@ func Work(all []lock.Variant, commit string) {
 	_ = os.Unsetenv(workEnv) // what it starts is no worker
 	s := &service{all: all, memory: os.NewFile(4, "memory"), out: json.NewEncoder(os.NewFile(3, "answers"))}
 	s.say(answer{Protocol: protocol, Commit: commit})
-	err := s.serve(os.Stdin)
-	if err != nil && !errors.Is(err, io.EOF) {
+	if err := s.serve(os.Stdin); !errors.Is(err, io.EOF) {
 		fmt.Fprintln(os.Stderr, "lockbench worker:", err)
 		os.Exit(1)
 	}
