@@ -42,7 +42,7 @@ ENGINES_RUN     ?= results/runs/engines.jsonl
 ENGINES_GALLERY ?= plots/engines
 
 .DEFAULT_GOAL := help
-.PHONY: help build test race soak lint cover servers bench bench-harness bench-redis bench-engines plots clean
+.PHONY: help build test race soak lint cover servers bench bench-harness check-theory bench-redis bench-engines plots clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -79,6 +79,9 @@ bench: ## run the benchmarks in the format that benchstat reads
 
 bench-harness: ## measure what the harness itself costs
 	$(GO) test -run '^$$' -bench . -timeout 30m ./harness ./impls/local ./results
+
+check-theory: ## compare the waits of open loops with queueing theory, in five minutes
+	$(GO) run ./bench/theory
 
 plots: build ## measure PROFILE (default quick; smoke takes a minute), draw it, and say where the pictures are
 	@mkdir -p $(dir $(RUN)) && rm -f $(RUN)
