@@ -18,10 +18,11 @@ type job struct {
 
 // lindley is the mean wait, in ns, of those jobs that count, where one server takes all of
 // them in the order in which they ask, and how many count (D. V. Lindley, The theory of
-// queues with a single server, 1952). It sorts jobs.
-func lindley(jobs []job) (mean float64, n int64) {
+// queues with a single server, 1952). The server is free from the instant free on. It sorts
+// jobs.
+func lindley(jobs []job, free int64) (mean float64, n int64) {
 	slices.SortStableFunc(jobs, func(a, b job) int { return cmp.Compare(a.at, b.at) })
-	var sum, free int64
+	var sum int64
 	for _, j := range jobs {
 		begin := max(j.at, free)
 		free = begin + j.service
@@ -43,22 +44,31 @@ func planned(t harness.Trial, overhead time.Duration) []job {
 	return jobs
 }
 
-// achieved are the same jobs as they came about: each asks when its owner called, and
-// keeps the server for as long as it did hold, and overhead. The trace tells that of what
-// was granted in the window; the holds of the rest are as planned.
-func achieved(t harness.Trial, overhead time.Duration, trace []harness.Trace) []job {
+// achieved are the jobs as they came about, from the first that was granted in the window:
+// each asks when its owner called, and keeps the server for as long as it did hold, and
+// overhead. The server is free from the instant free on: then the first was granted, less
+// what an acquire takes anyway. So what queued up in the warm-up, of which the trace does
+// not tell, is there. An arrival that was granted after the window is as planned.
+func achieved(t harness.Trial, acquire, overhead time.Duration, trace []harness.Trace) (jobs []job, free int64) {
 	seen := make(map[int64]harness.Trace, len(trace))
 	for _, o := range trace {
 		seen[o.Due+int64(t.Load.Warmup)] = o
 	}
-	jobs := planned(t, overhead)
-	for i := range jobs {
-		if o, ok := seen[jobs[i].at]; ok {
-			jobs[i].at = o.Called + int64(t.Load.Warmup)
-			jobs[i].service = o.Freed - o.Granted + int64(overhead)
-		}
+	if len(trace) > 0 { // in the order of the grants
+		free = trace[0].Granted + int64(t.Load.Warmup-acquire)
 	}
-	return jobs
+	for _, j := range planned(t, overhead) {
+		o, ok := seen[j.at]
+		switch {
+		case ok:
+			j.at = o.Called + int64(t.Load.Warmup)
+			j.service = o.Freed - o.Granted + int64(overhead)
+		case !j.counts:
+			continue // granted before the window
+		}
+		jobs = append(jobs, j)
+	}
+	return jobs, free
 }
 
 // moments are the first two of a service time, in s and s²: a hold, which is fixed or

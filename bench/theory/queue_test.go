@@ -2,6 +2,7 @@ package main
 
 import (
 	"math"
+	"slices"
 	"testing"
 	"time"
 
@@ -12,12 +13,15 @@ import (
 func TestLindley(t *testing.T) {
 	// In the order in which they ask they begin at 0, 5, 10, 11 and 14: they wait 0, 3, 0,
 	// 1 and 2, and the first does not count.
-	mean, n := lindley([]job{{0, 5, false}, {2, 4, true}, {12, 1, true}, {10, 1, true}, {10, 3, true}})
+	mean, n := lindley([]job{{0, 5, false}, {2, 4, true}, {12, 1, true}, {10, 1, true}, {10, 3, true}}, 0)
 	if mean != 1.5 || n != 4 {
 		t.Errorf("%d jobs wait %v on average, want 4 and 1.5", n, mean)
 	}
-	if mean, n := lindley(nil); mean != 0 || n != 0 {
+	if mean, n := lindley(nil, 9); mean != 0 || n != 0 {
 		t.Errorf("no jobs: %d wait %v", n, mean)
+	}
+	if mean, _ := lindley([]job{{3, 5, true}, {4, 5, true}}, 6); mean != (3+7)/2. {
+		t.Errorf("where the server is busy at first they wait %v", mean)
 	}
 }
 
@@ -50,7 +54,7 @@ func TestPlannedComesToTheFormula(t *testing.T) {
 	for _, kind := range []string{"fixed", "exp"} {
 		load := results.Load{Rate: 160, Hold: results.Dist{Kind: kind, Mean: 5 * time.Millisecond}, Warmup: 10 * time.Second, For: 3 * time.Hour}
 		mean, square := moments(load.Hold, 0)
-		got, n := lindley(planned(harness.Trial{Load: load, Seed: 1}, 0))
+		got, n := lindley(planned(harness.Trial{Load: load, Seed: 1}, 0), 0)
 		want := 1e9 * pollaczekKhinchine(load.Rate, mean, square)
 		if math.Abs(float64(n)/(load.Rate*load.For.Seconds())-1) > 0.01 || math.Abs(got/want-1) > 0.05 {
 			t.Errorf("%s: %d jobs wait %v ns on average, want %v", kind, n, got, want)
@@ -63,18 +67,20 @@ func TestAchieved(t *testing.T) {
 		Rate: 100, Hold: results.Dist{Kind: "exp", Mean: time.Millisecond}, Warmup: time.Second, For: time.Second,
 	}}
 	plan := planned(trial, 7)
+	first := slices.IndexFunc(plan, func(j job) bool { return j.counts }) - 1 // it is granted in the window
+	last := len(plan) - 1                                                     // it is not
 	var trace []harness.Trace
-	for _, j := range plan {
-		if due := j.at - int64(trial.Load.Warmup); j.counts {
-			trace = append(trace, harness.Trace{Due: due, Called: due + 10, Granted: due + 100, Freed: due + 130})
-		}
+	for _, j := range plan[first:last] {
+		due := j.at - int64(trial.Load.Warmup)
+		trace = append(trace, harness.Trace{Due: due, Called: due + 10, Granted: due + 100, Freed: due + 130})
 	}
-	if len(trace) == 0 || len(trace) == len(plan) {
-		t.Fatalf("%d of %d arrivals are due in the window", len(trace), len(plan))
+	jobs, free := achieved(trial, 90, 7, trace)
+	if len(jobs) != len(plan)-first || free != plan[first].at+10 {
+		t.Fatalf("%d jobs from %d on, want %d from %d on", len(jobs), free, len(plan)-first, plan[first].at+10)
 	}
-	for i, j := range achieved(trial, 7, trace) {
-		want := plan[i]
-		if want.counts {
+	for i, j := range jobs {
+		want := plan[first+i]
+		if first+i < last {
 			want.at, want.service = want.at+10, 37
 		}
 		if j != want {
