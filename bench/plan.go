@@ -114,10 +114,16 @@ func (g grid) plan(all []lock.Variant) (trials []harness.Trial, skipped int, err
 	}
 	incapable := func(t harness.Trial) bool { return t.Lacks() != 0 }
 	first, rest = slices.DeleteFunc(first, incapable), slices.DeleteFunc(rest, incapable)
+	planned := make(map[string]bool)
 	for _, t := range slices.Concat(first, rest) {
 		if err := t.Check(); err != nil {
 			return nil, 0, misuse("%s: %w", t.Name(), err)
 		}
+		name := t.Name()
+		if planned[name] {
+			return nil, 0, misuse("%s is asked for twice: give each value of a list once, and -repeat for more runs", name)
+		}
+		planned[name] = true
 	}
 	if len(first)+len(rest) == 0 {
 		return nil, 0, misuse("nothing to run: no chosen variant can do what the load asks for; see the column can of lockbench list")

@@ -338,3 +338,10 @@ func TestPrintJSON(t *testing.T) {
 		t.Errorf("%d trials, the last %+v", n, last)
 	}
 }
+
+// Two equal trials of one grid would be one row of twice as many runs in each block.
+func TestEqualTrialsAreRefused(t *testing.T) {
+	for _, args := range [][]string{{"-owners", "2,2"}, {"-hold", "1ms,1000us"}, {"-procs", "1,1"}} {
+		oneLine(t, call(t, append([]string{"run", "-print", "-algo", "redis-token", "-client", "goredis"}, args...)...), exitMisuse, "asked for twice")
+	}
+}

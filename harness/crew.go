@@ -113,9 +113,12 @@ type process struct {
 	answers chan answer
 	told    chan string   // steps at which an owner stopped
 	hello   answer        // its greeting
+	leaving chan struct{} // closed when it is to end
 	gone    chan struct{} // closed when it has ended
 	err     error         // how; read it after gone
 
+	once  sync.Once  // closes leaving
+	worn  bool       // it serves no further run
 	mu    sync.Mutex // guards what follows, and writes to in
 	ended chan struct{}
 	op    func(operation) // what becomes of an operation that it reports
@@ -143,7 +146,7 @@ func spawn(program []string, memory *os.File) (*process, error) {
 	cmd.SysProcAttr = workerAttr()
 	p := &process{
 		cmd: cmd, in: in, out: out, answers: make(chan answer), told: make(chan string, 1),
-		gone: make(chan struct{}), ended: make(chan struct{}),
+		leaving: make(chan struct{}), gone: make(chan struct{}), ended: make(chan struct{}),
 	}
 	started := make(chan error)
 	heard := make(chan struct{})
@@ -205,7 +208,7 @@ func (p *process) hear() {
 		default:
 			select {
 			case p.answers <- a:
-			case <-time.After(patience): // nobody asked
+			case <-p.leaving: // nobody asks any more
 			}
 		}
 	}
@@ -227,8 +230,9 @@ func (p *process) alive() bool {
 	}
 }
 
-// kill ends the process, and returns when it has been waited for.
+// kill ends the process, and returns when it has been waited for. It may be called again.
 func (p *process) kill() {
+	p.once.Do(func() { close(p.leaving) })
 	if p.alive() {
 		killGroup(p.cmd.Process) // which may end by itself just now
 	}
@@ -336,6 +340,7 @@ func (p *process) part(ctx context.Context) (Part, error) {
 	if a.Part == nil {
 		return Part{}, errors.New("it answered without its part")
 	}
+	p.worn = a.Worn
 	return *a.Part, nil
 }
 
@@ -352,7 +357,7 @@ func (p *process) proceed() error {
 // leave ends a process in which something of the run may still go on: the next run gets
 // a new one.
 func (p *process) leave(spoilt bool) {
-	if spoilt {
+	if spoilt || p.worn {
 		p.kill()
 	}
 }

@@ -219,6 +219,28 @@ func TestStubbornLockIsKilled(t *testing.T) {
 	}
 }
 
+// A harness that is too slow for its load says so, in a closed loop and in an open one.
+func TestSlowHarnessIsNotValid(t *testing.T) {
+	if runtime.NumCPU() < 2 {
+		t.Skip("SKIPPED: who spins on the only processor is the limit of the machine, and not of the harness")
+	}
+	r := inProcesses(t, new(harness.Crew))
+	hold := results.Dist{Mean: time.Millisecond}
+	for _, l := range []results.Load{
+		{Owners: 8, Hold: hold}, {Owners: 32, Hold: hold}, {Owners: 64, Keys: 64, Rate: 2000},
+	} {
+		l.Procs, l.For = 1, 1500*time.Millisecond
+		run, err := r.Run(t.Context(), harness.Trial{Variant: slow(), Load: l})
+		if err != nil {
+			t.Fatal(err)
+		}
+		excluded(t, run)
+		if run.Valid.OK {
+			t.Errorf("%d owners, rate %v: valid, %+v", l.Owners, l.Rate, run.Metrics)
+		}
+	}
+}
+
 // Ctrl-C ends a run in processes, and removes its keys.
 func TestInterruptedInProcesses(t *testing.T) {
 	r := inProcesses(t, new(harness.Crew))

@@ -3,8 +3,10 @@ package harness_test
 import (
 	"context"
 	"os"
+	"runtime"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 
 	"github.com/lockbench/lockbench/harness"
@@ -14,7 +16,7 @@ import (
 
 // TestMain also runs the worker processes of the tests.
 func TestMain(m *testing.M) {
-	harness.Work(slices.Concat(impls.All(), []lock.Variant{open(), stubborn()}), "")
+	harness.Work(slices.Concat(impls.All(), []lock.Variant{open(), stubborn(), slow()}), "")
 	os.Exit(m.Run())
 }
 
@@ -53,4 +55,37 @@ func (w *waits) Acquire(context.Context, string) (lease lock.Lease, err error) {
 		select {}
 	}
 	return lease, nil
+}
+
+// slow is redis-handoff in a process that has one processor, and lets something spin on it.
+func slow() lock.Variant {
+	all := impls.All()
+	v := all[slices.IndexFunc(all, func(v lock.Variant) bool { return v.Algo == "redis-handoff" && v.Client == "goredis" })]
+	inner := v.Open
+	v.Algo = "slow"
+	v.Open = func(ctx context.Context, d lock.Deployment, c lock.Config) (lock.Locker, error) {
+		l, err := inner(ctx, d, c)
+		if err != nil {
+			return nil, err
+		}
+		s := &spinning{Locker: l, before: runtime.GOMAXPROCS(1)}
+		go func() {
+			for !s.ended.Load() {
+			}
+		}()
+		return s, nil
+	}
+	return v
+}
+
+type spinning struct {
+	lock.Locker
+	ended  atomic.Bool
+	before int
+}
+
+func (s *spinning) Close() error {
+	s.ended.Store(true)
+	runtime.GOMAXPROCS(s.before)
+	return s.Locker.Close()
 }
