@@ -149,8 +149,13 @@ func (c *conductor) eachOf(f func(int, member) error) error {
 			continue
 		}
 		all.Go(func() {
-			if errs[i] = f(i, m); errs[i] != nil && len(c.members) > 1 {
-				errs[i] = fmt.Errorf("worker %d of %d: %w", i+1, len(c.members), errs[i])
+			err := f(i, m)
+			switch {
+			case c.isDead(i): // by now
+			case err != nil && len(c.members) > 1:
+				errs[i] = fmt.Errorf("worker %d of %d: %w", i+1, len(c.members), err)
+			default:
+				errs[i] = err
 			}
 		})
 	}
@@ -287,7 +292,10 @@ func (c *conductor) closed(ctx context.Context) error {
 		for _, m := range c.members {
 			select {
 			case <-m.over():
+			case <-m.fate(): // as planned, or ctx ends
 			case <-ctx.Done():
+			}
+			if ctx.Err() != nil {
 				return context.Cause(ctx)
 			}
 		}

@@ -135,8 +135,20 @@ func TestPlanIsThatOfOneProcess(t *testing.T) {
 				return nil
 			}
 			l.Warmup = 0 // so that the window holds each owner's first
-			if _, err := r.Run(t.Context(), harness.Trial{Variant: variant(t, "redis-token", "goredis"), Load: l, Seed: 7}); err != nil {
-				t.Fatal(err)
+			for {
+				clear(byOwner)
+				due = nil
+				if _, err := r.Run(t.Context(), harness.Trial{Variant: variant(t, "redis-handoff", "goredis"), Load: l, Seed: 7}); err != nil {
+					t.Fatal(err)
+				}
+				few := false
+				for owner := range int32(l.Owners) {
+					few = few || l.Rate == 0 && len(byOwner[owner]) < 20
+				}
+				if !few {
+					break
+				}
+				l.For *= 2
 			}
 			slices.Sort(due)
 			return byOwner, due
@@ -144,17 +156,15 @@ func TestPlanIsThatOfOneProcess(t *testing.T) {
 		one, dueOne := plan(1)
 		many, dueMany := plan(4)
 		if name == "open" {
-			if len(dueOne) == 0 || !slices.Equal(dueOne, dueMany) {
-				t.Errorf("open loop: %d and %d arrivals, not the same", len(dueOne), len(dueMany))
+			// What was due in the window, but granted after it, is in no trace.
+			if n := 50; len(dueOne) < n || len(dueMany) < n || !slices.Equal(dueOne[:n], dueMany[:n]) {
+				t.Errorf("open loop: of %d and %d arrivals the first are not the same", len(dueOne), len(dueMany))
 			}
 			continue
 		}
 		for owner := range int32(8) {
 			// The first may have been granted before the window.
 			a, b := one[owner], many[owner]
-			if len(a) < 20 || len(b) < 20 {
-				t.Fatalf("owner %d has %d and %d grants", owner, len(a), len(b))
-			}
 			if !contains(a, b[5:15]) && !contains(b, a[5:15]) {
 				t.Errorf("owner %d took the keys %v and %v", owner, a[:20], b[:20])
 			}

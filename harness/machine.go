@@ -2,12 +2,14 @@ package harness
 
 import (
 	"math"
+	"net"
+	"net/url"
 	"os"
 	"runtime"
 	"runtime/metrics"
 	"time"
 
-	"github.com/lockbench/lockbench/harness/server"
+	"github.com/lockbench/lockbench/impls/lock"
 )
 
 // machineUse is what the processes of this machine have used up to one instant, in ns.
@@ -67,11 +69,23 @@ func (c *conductor) disturbed(a, b machineUse, length time.Duration) disturbance
 		for _, p := range c.server.Processes() {
 			ours[p.PID] = true
 		}
-		if s := c.server.Source; s == server.URL || s == server.Docker {
+		if len(c.server.Processes()) == 0 && onLoopback(c.server.Deployment) {
 			serversAs = c.seen.after.server.CPU - c.seen.before.server.CPU
 		}
 	}
 	return disturbance{max(0, others(a, b, ours)-serversAs) / all, (b.stolen - a.stolen) / all}
+}
+
+// onLoopback reports whether the servers of d are on this machine, as far as their
+// addresses tell.
+func onLoopback(d lock.Deployment) bool {
+	for _, n := range d.Nodes {
+		u, err := url.Parse(n.String())
+		if err != nil || u.Hostname() != "localhost" && !net.ParseIP(u.Hostname()).IsLoopback() {
+			return false
+		}
+	}
+	return true
 }
 
 // runnable names the runtime's histogram of how long goroutines stood ready to run.

@@ -99,6 +99,19 @@ func TestJudgeRunnable(t *testing.T) {
 	}
 }
 
+// A server that somebody else runs on this machine is no disturbance; one elsewhere uses
+// nothing of it.
+func TestOnLoopback(t *testing.T) {
+	for address, want := range map[lock.Endpoint]bool{
+		"redis://:secret@127.0.0.1:6379": true, "mysql://root@localhost:3306/x": true, "redis://[::1]:6379": true,
+		"redis://10.0.0.1:6379": false, "redis://redis.example:6379": false, "": false,
+	} {
+		if got := onLoopback(lock.Deployment{Nodes: []lock.Endpoint{address}}); got != want {
+			t.Errorf("%s: %t", address, got)
+		}
+	}
+}
+
 // Others are those that are neither ours, nor children of ours, nor the kernel's.
 func TestOthers(t *testing.T) {
 	a := machineUse{used: map[int]processUse{

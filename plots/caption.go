@@ -149,6 +149,9 @@ func load(groups []*results.Group) string {
 	if way := roundTrips(groups); way != "" {
 		parts = append(parts, way)
 	}
+	if in := inProcesses(groups); in != "" {
+		parts = append(parts, in)
+	}
 	parts = append(parts, ranged(groups, "client", func(g *results.Group) int { return g.Load.Clients }))
 	switch {
 	case l.Ops > 0:
@@ -214,6 +217,29 @@ func humanDist(d results.Dist) string {
 		return d.Kind + " " + span(d.Mean).String()
 	}
 	return span(d.Mean).String()
+}
+
+// inProcesses says "8 processes", or "1–32 processes", of those in which owners lived; ""
+// if all lived in the one that measured.
+func inProcesses(groups []*results.Group) string {
+	var lo, hi int
+	for _, g := range groups {
+		if n := g.Env.Processes; n > 0 {
+			if lo == 0 {
+				lo = n
+			}
+			lo, hi = min(lo, n), max(hi, n)
+		}
+	}
+	switch {
+	case hi == 0:
+		return ""
+	case hi == 1:
+		return "1 process"
+	case lo == hi:
+		return strconv.Itoa(hi) + " processes"
+	}
+	return strconv.Itoa(lo) + "–" + strconv.Itoa(hi) + " processes"
 }
 
 // ranged says "4 clients", or "1–32 clients" where of differs.

@@ -39,6 +39,7 @@ type dimension struct {
 const (
 	alongShared = "shared"
 	alongRTT    = "rtt"
+	alongProcs  = "procs" // of the terminal's table, which has a column for it
 )
 
 func dimensions() []dimension {
@@ -94,7 +95,7 @@ func dimensions() []dimension {
 			slug: func(g *results.Group) string { return "rtt-" + strings.ReplaceAll(g.Load.RTT.String(), "µ", "u") }},
 		text(func(g *results.Group) string { return fmt.Sprint(g.Load.Ops) }, "ops-"),
 		text(func(g *results.Group) string { return g.Runs[0].AskedFaults() }, "faults-"),
-		{lenient: true,
+		{lenient: true, axis: alongProcs,
 			of:   func(g *results.Group) string { return strconv.Itoa(g.Load.Procs) },
 			slug: func(g *results.Group) string { return "procs-" + strconv.Itoa(g.Load.Procs) }},
 		{lenient: true,

@@ -130,6 +130,7 @@ func compareGroups(a, b *Group) int {
 		cmp.Compare(a.Load.RTT, b.Load.RTT),
 		cmp.Compare(a.Env.CPUs, b.Env.CPUs),
 		cmp.Compare(a.Env.ServerCPUs, b.Env.ServerCPUs),
+		cmp.Compare(a.Load.Procs, b.Load.Procs),
 		cmp.Compare(a.Load.Clients, b.Load.Clients),
 		cmp.Compare(a.Load.Owners, b.Load.Owners),
 		cmp.Compare(a.Trial, b.Trial),
