@@ -107,13 +107,18 @@ func (r *Rig) run(ctx context.Context, t Trial, tweak tweaks) (results.Run, erro
 	}
 	run.Env = r.environment(ctx, t, d)
 	run.Env.Timer, run.Env.GOMAXPROCS, run.Env.Processes = is.Timer, is.GOMAXPROCS, procs
-	if tweak.begun != nil {
-		go tweak.begun(c)
-	}
+	begun := make(chan struct{})
+	go func() {
+		defer close(begun)
+		if tweak.begun != nil {
+			tweak.begun(c)
+		}
+	}()
 	parts, err := c.run(ctx)
 	if err != nil {
 		return results.Run{}, err
 	}
+	<-begun
 	spoilt = false
 	if c.swept {
 		c.board.swept()

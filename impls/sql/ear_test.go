@@ -137,10 +137,14 @@ func TestEarFollows(t *testing.T) {
 		if e.follow("k") != nil {
 			t.Error("it follows nobody")
 		}
+		w.refuse.Store(true) // or it may hear before the next line
 		first, _ := e.join("k")
+		synctest.Wait()
 		if e.follow("k") != nil {
 			t.Error("it follows one that cannot be told yet")
 		}
+		w.refuse.Store(false)
+		time.Sleep(e.c.Timeout) // longer than it rests before it dials again
 		synctest.Wait()
 		rung(first)
 		second, third, fourth := e.follow("k"), e.follow("k"), e.follow("k")
