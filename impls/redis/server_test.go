@@ -199,7 +199,7 @@ func startRedisIf(t *testing.T, options ...string) process {
 		if err := <-started; err != nil {
 			t.Fatal(err)
 		}
-		if answers(port, done) {
+		if answers(socket, done) {
 			t.Cleanup(func() { _ = cmd.Process.Kill(); <-done })
 			return process{port: port, socket: socket}
 		}
@@ -210,10 +210,11 @@ func startRedisIf(t *testing.T, options ...string) process {
 	return process{}
 }
 
-// answers waits until something listens on port or done is closed.
-func answers(port string, done <-chan struct{}) bool {
+// answers waits until the server listens on its socket or done is closed. It opens the
+// socket after the port, on which another program may be listening by now.
+func answers(socket string, done <-chan struct{}) bool {
 	for deadline := time.Now().Add(20 * time.Second); time.Now().Before(deadline); {
-		conn, err := net.DialTimeout("tcp", "127.0.0.1:"+port, time.Second)
+		conn, err := net.DialTimeout("unix", socket, time.Second)
 		if err == nil {
 			_ = conn.Close()
 			return true
