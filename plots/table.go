@@ -128,7 +128,14 @@ func findings(list []*results.Group) (lines []string) {
 			if !slices.Contains(kinds, kind) {
 				kinds = append(kinds, kind)
 			}
-			rows[kind] = append(rows[kind], fmt.Sprintf("%s, %s (%s)", g.Name(), plural(g.Load.Owners, "owner"), said[kind]))
+			row := g.Name() + ", " + plural(g.Load.Owners, "owner")
+			if in := inProcesses([]*results.Group{g}); in != "" {
+				row += " in " + in
+			}
+			if said[kind] != "" {
+				row += " (" + said[kind] + ")"
+			}
+			rows[kind] = append(rows[kind], row)
 		}
 	}
 	for _, kind := range kinds {
