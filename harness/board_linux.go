@@ -40,21 +40,16 @@ func clearMemory(file *os.File, l results.Load) error {
 // mapBoard maps file, which clearMemory has sized for l. Close unmaps it: then nobody
 // may touch it.
 func mapBoard(file *os.File, l results.Load) (*board, error) {
-	memory, err := unix.Mmap(int(file.Fd()), 0, boardSize(l), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
-	if err != nil {
-		return nil, fmt.Errorf("mapping the shared memory: %w", os.NewSyscallError("mmap", err))
-	}
-	b, err := on(memory, l)
-	if err != nil {
-		return nil, err
-	}
-	b.close = func() error { return os.NewSyscallError("munmap", unix.Munmap(memory)) }
-	return b, nil
+	return mapped(int(file.Fd()), unix.MAP_SHARED, l)
 }
 
 // ownBoard is the board of a run in this process alone.
 func ownBoard(l results.Load) (*board, error) {
-	memory, err := unix.Mmap(-1, 0, boardSize(l), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED|unix.MAP_ANON)
+	return mapped(-1, unix.MAP_SHARED|unix.MAP_ANON, l)
+}
+
+func mapped(fd, flags int, l results.Load) (*board, error) {
+	memory, err := unix.Mmap(fd, 0, boardSize(l), unix.PROT_READ|unix.PROT_WRITE, flags)
 	if err != nil {
 		return nil, fmt.Errorf("taking memory for the run: %w", os.NewSyscallError("mmap", err))
 	}

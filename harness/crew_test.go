@@ -24,7 +24,7 @@ import (
 func inProcesses(t *testing.T, c *harness.Crew) *harness.Rig {
 	t.Helper()
 	if runtime.GOOS != "linux" {
-		t.Skip("SKIPPED: owners live in processes of their own on Linux only")
+		t.Skip("NOT RUN: owners live in processes of their own on Linux only")
 	}
 	r := rig(t, false)
 	r.Crew = c
@@ -232,7 +232,10 @@ func TestStubbornLockIsKilled(t *testing.T) {
 // A harness that is too slow for its load says so, in a closed loop and in an open one.
 func TestSlowHarnessIsNotValid(t *testing.T) {
 	if runtime.NumCPU() < 2 {
-		t.Skip("SKIPPED: who spins on the only processor is the limit of the machine, and not of the harness")
+		if required("cpus") {
+			t.Fatal("LOCKBENCH_REQUIRE lists cpus, and there is only one")
+		}
+		t.Skip("NOT RUN: who spins on the only processor is the limit of the machine, and not of the harness")
 	}
 	r := inProcesses(t, new(harness.Crew))
 	hold := results.Dist{Mean: time.Millisecond}

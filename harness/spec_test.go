@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/lockbench/lockbench/harness/locktest"
 	"github.com/lockbench/lockbench/harness/server"
 	"github.com/lockbench/lockbench/impls/lock"
 	"github.com/lockbench/lockbench/impls/redis"
@@ -194,7 +195,7 @@ func TestLogOverflowIsCounted(t *testing.T) {
 func crewed(t *testing.T) *Rig {
 	t.Helper()
 	if !processes {
-		t.Skip("SKIPPED: owners live in processes of their own on Linux only")
+		t.Skip("NOT RUN: owners live in processes of their own on Linux only")
 	}
 	o, err := server.FromEnv()
 	if err != nil {
@@ -246,7 +247,7 @@ func TestPlannedKill(t *testing.T) {
 		t.Fatal(err, killed)
 	}
 	if n := run.Metrics[results.Violations]; n != 0 {
-		t.Errorf("violation: %v owners inside beside one that was killed: %+v", n, run.Violations)
+		locktest.Violation(t, "%v owners inside beside one that was killed: %+v", n, run.Violations)
 	}
 	if cut == 0 || after < cut {
 		t.Errorf("the ticket of the kill is %d, and then %d", cut, after)
@@ -301,8 +302,11 @@ func TestClockOffset(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if n := run.Metrics[results.Violations]; (n > 0) != (off > 0) {
-			t.Errorf("violation: %v of them with a clock that is %v off, want some only with one that is off", n, off)
+		switch n := run.Metrics[results.Violations]; {
+		case off == 0 && n > 0:
+			locktest.Violation(t, "%v owners inside beside another, with clocks that agree", n)
+		case off > 0 && n == 0:
+			t.Errorf("a clock that is %v off harms nobody: the worker does not go by it", off)
 		}
 	}
 }
@@ -316,7 +320,7 @@ func TestParkedAtAStep(t *testing.T) {
 			trial := Trial{Variant: onRedis(t, "redis-setnx-expire"), Load: l}
 			var step string
 			var failed error
-			var stood, passed int64
+			var stood int64
 			run, err := r.run(t.Context(), trial, tweaks{
 				spec: func(s *Spec) {
 					if s.Worker == 1 {
@@ -336,14 +340,12 @@ func TestParkedAtAStep(t *testing.T) {
 					if failed == nil {
 						failed = p.proceed()
 					}
-					counts, _ = c.counts(context.Background())
-					passed = counts.Grants
 				},
 			})
 			if err != nil || failed != nil {
 				t.Fatal(err, failed)
 			}
-			if step != "before-expire" || passed < 0 {
+			if step != "before-expire" {
 				t.Errorf("it stopped at %q", step)
 			}
 			grants := run.Series.OwnerGrants

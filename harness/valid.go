@@ -52,7 +52,7 @@ func judge(run results.Run, o *outcome) results.Valid {
 	if short := fallsShort(m, l); short > 0 {
 		add("the queue grew: only %.0f %% of the %g arrivals a second were served, so the waits tell how long the run was; give less rate", 100*(1-short), l.Rate)
 	}
-	full := o.fill90()
+	full := o.filled()
 	if full > 0 {
 		find("the machine is the limit: owners and servers used %.0f %% of its CPUs", 100*full)
 	}
@@ -117,9 +117,9 @@ func judge(run results.Run, o *outcome) results.Valid {
 // watched reports whether the window was long enough to tell who used the machine.
 func (o *outcome) watched() bool { return o.length >= worthWatching && o.t.Load.Ops == 0 }
 
-// fill90 is the share of the machine that owners and servers used, or 0 if that does not
+// filled is the share of the machine that owners and servers used, or 0 if that does not
 // fill it, or is not known.
-func (o *outcome) fill90() float64 {
+func (o *outcome) filled() float64 {
 	length := float64(o.after.at-o.before.at) * float64(runtime.NumCPU())
 	if !o.watched() || length <= 0 {
 		return 0

@@ -57,8 +57,9 @@ func renew(e *env) {
 }
 
 // keptFrom lets other wait for key for as long as hold, while it is held under a lease
-// of ttl that is kept alive, or is longer than that. Up to the Deadline that the holder was told nobody may get
-// in; a lease that has come to its Deadline was not renewed, and is broken otherwise.
+// of ttl that is kept alive, or is longer than that. Up to the Deadline that the holder
+// was told nobody may get in; a lease that has come to its Deadline was not renewed, and
+// is broken otherwise.
 func keptFrom(e *env, lease lock.Lease, other lock.Locker, key string, ttl, hold time.Duration) {
 	e.Helper()
 	next := e.tryFor(other, key, hold)
