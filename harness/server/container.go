@@ -67,14 +67,13 @@ type imaged struct {
 	// well.
 	tree  bool
 	ready func(ctx context.Context, addr string) error
-	join  func(ctx context.Context, addr string) error // nil has nothing to do
 }
 
 // boxReadyWithin bounds the start of one server in a container, with all that its
 // directory is made of.
 const boxReadyWithin = 60 * time.Second
 
-// launch starts one container and returns when it has joined.
+// launch starts one container and returns when its server is ready.
 func (e *engine) launch(ctx context.Context, p imaged) (_ *box, err error) {
 	e.sweepStale(ctx)
 	port := network.MustParsePort(p.port)
@@ -133,11 +132,6 @@ func (e *engine) launch(ctx context.Context, p imaged) (_ *box, err error) {
 	}
 	if err := e.readyBox(ctx, b.id, func(ctx context.Context) error { return p.ready(ctx, b.addr) }); err != nil {
 		return nil, fmt.Errorf("image %s at %s %w: %s", p.image, b.addr, err, b.lastWords())
-	}
-	if p.join != nil {
-		if err := p.join(ctx, b.addr); err != nil {
-			return nil, err
-		}
 	}
 	if in.Container.State != nil {
 		b.proc = insideOf(in.Container.State.Pid, b.id)

@@ -37,7 +37,7 @@ const etcdCreates = 2
 // etcdKind is the kind of server that etcd is.
 func etcdKind() Kind {
 	return family{
-		kind: "etcd", address: "etcd://HOST:2379",
+		kind: "etcd", address: map[lock.Topology]string{lock.Single: "etcd://HOST:2379"},
 		locate: locateEtcd, embedded: embeddedEtcd, launch: launchEtcd, hosts: etcdHosts, connect: connectEtcd, contain: containEtcd,
 		told: about{options: etcdUnsafe, durable: etcdInMemory},
 	}.as([]string{"etcd://[USER:PASSWORD@]HOST[:PORT][,HOST[:PORT]…] (etcds:// for TLS)"}, lock.Ensemble)
@@ -71,7 +71,7 @@ func etcdHosts(e lock.Endpoint) (hosts []string, err error) {
 }
 
 // connectEtcd asks a member behind e who it is.
-func connectEtcd(ctx context.Context, e lock.Endpoint) (member, error) {
+func connectEtcd(ctx context.Context, e lock.Endpoint) (node, error) {
 	n := &etcdNode{http: &http.Client{Transport: &http.Transport{}}}
 	o := clientv3.Config{Logger: zap.NewNop(), DialTimeout: patience}
 	hosts, err := etcdHosts(e)

@@ -117,7 +117,7 @@ func etcdURL(port int) string {
 // launchEtcd starts one server, or three that are one cluster. If one cannot have
 // its port all begin again, because each must know the ports of the others before
 // it starts.
-func launchEtcd(ctx context.Context, i installed, d *tempDir, t lock.Topology, h *crew) (lock.Endpoint, error) {
+func launchEtcd(ctx context.Context, i installed, d *tempDir, t lock.Topology, g *group) (lock.Endpoint, error) {
 	members := 1
 	if t == lock.Ensemble {
 		members = etcdMembers
@@ -127,7 +127,7 @@ func launchEtcd(ctx context.Context, i installed, d *tempDir, t lock.Topology, h
 		if err == nil {
 			var addrs []string
 			for _, r := range list {
-				*h = append(*h, r)
+				*g = append(*g, r)
 				addrs = append(addrs, r.addr)
 			}
 			return lock.Endpoint("etcd://" + strings.Join(addrs, ",")), nil

@@ -1,6 +1,7 @@
 package server
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -8,23 +9,23 @@ import (
 	"github.com/lockbench/lockbench/impls/lock"
 )
 
-// A family is what the sources need to know of a kind of server other than Redis,
-// whose topologies need more.
+// A family is what the sources need to know of one kind of server.
 type family struct {
-	kind    string
-	address string // an example
+	kind string
+	// address is an example of an address by topology. A topology that is not in it is
+	// written like lock.Single.
+	address map[lock.Topology]string
 	// locate finds the program that the source Binary starts, and tells its product
 	// and version; a missing says that there is none.
 	locate func(ctx context.Context, o Options) (installed, error)
-	// launch starts one server, or an ensemble of three, in a directory under d. What
-	// came up is added to h also where the rest fails.
-	launch func(ctx context.Context, i installed, d *tempDir, t lock.Topology, h *crew) (lock.Endpoint, error)
+	// launch starts one server, or the group of servers that t names, in directories
+	// under d. What came up is added to g also where the rest fails.
+	launch func(ctx context.Context, i installed, d *tempDir, t lock.Topology, g *group) (lock.Endpoint, error)
 	// usual is the image where scripts/image has made none, "" if one has to be given;
 	// contain starts one server from an image.
 	usual   string
 	contain func(ctx context.Context, e *engine, image string) (*box, lock.Endpoint, error)
-	// embedded finds the server that is built into this program, which launch starts
-	// as a child process; nil if there is none.
+	// embedded finds the server that is built into this program; nil if there is none.
 	embedded func(o Options) (installed, error)
 	// told is what launch and contain tell a server of its settings that the server may
 	// not tell again: options and durable.
@@ -33,24 +34,28 @@ type family struct {
 	// a server, never repeats a password.
 	hosts func(e lock.Endpoint) ([]string, error)
 	// connect looks at what e leads to; see meet.
-	connect func(ctx context.Context, e lock.Endpoint) (member, error)
+	connect func(ctx context.Context, e lock.Endpoint) (node, error)
 }
 
 // installed is a program on this machine, or this program itself.
 type installed struct {
 	path, product, version string
 	env                    []string // what it wants beside our own environment
+	// imitate starts an imitation of the server inside this process. If it is not nil
+	// there is no program to launch.
+	imitate func() (host, lock.Endpoint, error)
 }
 
-// A member is the administrator's view of one server, or of one ensemble.
-type member interface {
-	node
-	about() about
+// featured is a node, or the host of one, that can tell whether its server has a
+// feature; see lock.Needs.
+type featured interface {
+	has(ctx context.Context, feature string) (bool, error)
 }
 
 // about is what a server says of itself.
 type about struct {
 	product, version string
+	speaks           string          // the version of the kind that it is compatible with; "" is version
 	options          string          // that matter for figures; see Server.Options
 	durable          string          // see Server.Durable
 	id               string          // tells two servers apart; "" if it has none
@@ -65,11 +70,12 @@ func (f family) as(addresses []string, topologies ...lock.Topology) Kind {
 // start provides n.Nodes independent servers, or one ensemble, from src.
 func (f family) start(ctx context.Context, src Source, n lock.Needs, o Options) (*Server, error) {
 	s := &Server{Kind: f.kind, Source: src, Deployment: lock.Deployment{Kind: f.kind}}
+	s.meet = f.meet
 	if err := f.add(ctx, s, n, o); err != nil {
 		_ = s.Close() // whatever it says, err came first
 		return nil, err
 	}
-	first := s.nodes[0].(member).about()
+	first := s.nodes[0].about()
 	s.Product, s.Version, s.Options, s.Durable, s.Members = first.product, first.version, first.options, first.durable, first.members
 	if src != URL && s.Options == "" && s.Durable == "" {
 		s.Options, s.Durable = f.told.options, f.told.durable
@@ -85,7 +91,11 @@ func (f family) add(ctx context.Context, s *Server, n lock.Needs, o Options) err
 		return err
 	}
 	if t != lock.Single && n.Nodes > 1 {
-		return missing(fmt.Sprintf("needs %d independent servers, and an %s is one", n.Nodes, t))
+		article := "a"
+		if t == lock.Ensemble {
+			article = "an"
+		}
+		return missing(fmt.Sprintf("needs %d independent servers, and %s %s is one", n.Nodes, article, t))
 	}
 	one, err := f.starter(ctx, s, n, o, t)
 	if err != nil {
@@ -104,18 +114,45 @@ func (f family) add(ctx context.Context, s *Server, n lock.Needs, o Options) err
 			s.hosts = append(s.hosts, nil)
 		}
 		m, err := f.meet(ctx, e)
+		if err != nil && s.Source == URL && len(o.URLs[f.kind]) > 1 {
+			err = fmt.Errorf("address %d: %w", i+1, err)
+		}
 		if err != nil {
 			return err
 		}
 		s.nodes, s.Deployment.Nodes = append(s.nodes, m), append(s.Deployment.Nodes, e)
-		a := m.about()
-		if other, twice := seen[a.id]; twice && a.id != "" {
+		id := m.about().id
+		if other, twice := seen[id]; twice && id != "" {
 			return fmt.Errorf("addresses %d and %d are one server, and independent ones are needed", other+1, i+1)
 		}
-		seen[a.id] = i
-		if n.MinVersion != "" && olderThan(a.version, n.MinVersion) {
-			return missing(fmt.Sprintf("needs %s ≥ %s, found %s %s", f.kind, n.MinVersion, a.product, a.version))
+		seen[id] = i
+		if err := f.check(ctx, h, m, n); err != nil {
+			return err
 		}
+	}
+	return nil
+}
+
+// check compares the server behind m, which h runs, with what is needed. A fork counts
+// by the version that it declares itself compatible with.
+func (f family) check(ctx context.Context, h host, m node, need lock.Needs) error {
+	a := m.about()
+	found := a.product + " " + a.version
+	if speaks := cmp.Or(a.speaks, a.version); need.MinVersion != "" && olderThan(speaks, need.MinVersion) {
+		if speaks != a.version {
+			found += " (compatible with " + f.kind + " " + speaks + ")"
+		}
+		return missing(fmt.Sprintf("needs %s ≥ %s, found %s", f.kind, need.MinVersion, found))
+	}
+	for _, tells := range []any{h, m} {
+		asked, ok := tells.(featured)
+		if !ok || need.Feature == "" {
+			continue
+		}
+		if ok, err := asked.has(ctx, need.Feature); ok || err != nil {
+			return err
+		}
+		return missing(fmt.Sprintf("needs a %s with %s, found %s without", f.kind, need.Feature, found))
 	}
 	return nil
 }
@@ -127,7 +164,7 @@ func (f family) starter(ctx context.Context, s *Server, n lock.Needs, o Options,
 	case URL:
 		given := o.URLs[f.kind]
 		if len(given) == 0 {
-			return nil, missing(f.hint())
+			return nil, missing(f.hint(t))
 		}
 		if len(given) < n.Nodes {
 			return nil, fmt.Errorf("%d independent servers are needed, and %d addresses were given", n.Nodes, len(given))
@@ -138,18 +175,21 @@ func (f family) starter(ctx context.Context, s *Server, n lock.Needs, o Options,
 		if err != nil {
 			return nil, err
 		}
+		if program.imitate != nil {
+			return func(int) (host, lock.Endpoint, error) { return program.imitate() }, nil
+		}
 		dir, err := makeTemp()
 		if err != nil {
 			return nil, err
 		}
 		s.sweep = dir.remove
 		return func(int) (host, lock.Endpoint, error) {
-			h := &crew{}
-			e, err := f.launch(ctx, program, dir, t, h)
-			if err == nil && len(*h) == 1 {
-				return (*h)[0], e, nil // by itself it can be killed and started again
+			g := &group{}
+			e, err := f.launch(ctx, program, dir, t, g)
+			if err == nil && len(*g) == 1 {
+				return (*g)[0], e, nil // by itself it can be killed and started again
 			}
-			return h, e, err
+			return g, e, err
 		}, nil
 	case Docker:
 		if t != lock.Single {
@@ -178,7 +218,12 @@ func (f family) starter(ctx context.Context, s *Server, n lock.Needs, o Options,
 	return nil, fmt.Errorf("no %s comes from %q", f.kind, string(s.Source))
 }
 
-// program is what launch starts for the sources Binary and Embedded.
+// onlyBinary is why the servers of t come from no image and no imitation.
+func onlyBinary(t lock.Topology) string {
+	return fmt.Sprintf("needs an installed server program or an address: the topology %s is started from a program only", t)
+}
+
+// program is what is started for the sources Binary and Embedded.
 func (f family) program(ctx context.Context, src Source, o Options) (installed, error) {
 	switch {
 	case src == Binary:
@@ -189,9 +234,9 @@ func (f family) program(ctx context.Context, src Source, o Options) (installed, 
 	return f.embedded(o)
 }
 
-// hint says how to name a server of f.
-func (f family) hint() string {
-	return "no address was given; give one with: export " + Kind{Name: f.kind}.Env("URL") + "=" + f.address
+// hint says how to name a server of f that works with others as t says.
+func (f family) hint(t lock.Topology) string {
+	return "no address was given; give one with: export " + Kind{Name: f.kind}.Env("URL") + "=" + cmp.Or(f.address[t], f.address[lock.Single])
 }
 
 // find looks at the sources one after the other.
@@ -216,7 +261,7 @@ func (f family) find(ctx context.Context, o Options) []Found {
 		note(found, err)
 	}
 	if len(o.URLs[f.kind]) == 0 {
-		note(Found{Source: URL}, missing(f.hint()))
+		note(Found{Source: URL}, missing(f.hint(t)))
 	}
 	program, err := f.locate(ctx, o)
 	note(Found{Source: Binary, Where: program.path, Product: program.product, Version: program.version}, err)
@@ -228,7 +273,10 @@ func (f family) find(ctx context.Context, o Options) []Found {
 	if f.embedded != nil {
 		program, err := f.embedded(o)
 		found := Found{Source: Embedded, Product: program.product, Version: program.version}
-		if err == nil {
+		switch {
+		case err == nil && program.imitate != nil:
+			found.Where = "in this process"
+		case err == nil:
 			found.Where = "in a child process of this program"
 		}
 		note(found, err)

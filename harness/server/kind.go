@@ -25,16 +25,9 @@ type Kind struct {
 // Kinds lists all kinds, in the order in which people discover them.
 func Kinds() []Kind {
 	return []Kind{
-		{
-			Name: "redis", Topologies: []lock.Topology{lock.Cluster, lock.Sentinel},
-			Addresses: []string{
-				"redis://[USER:PASSWORD@]HOST[:PORT][/DB] (rediss:// for TLS)",
-				"redis+cluster://HOST:PORT,HOST:PORT", "redis+sentinel://HOST:PORT,HOST:PORT/NAME",
-			},
-			hosts: redisHosts, find: findRedis, start: startRedis,
-		},
-		mysqlFamily().as([]string{"mysql://USER:PASSWORD@HOST[:PORT]/DATABASE"}),
-		postgresFamily().as([]string{"postgres://USER:PASSWORD@HOST[:PORT]/DATABASE"}),
+		redisKind(),
+		mysqlKind(),
+		postgresKind(),
 		zookeeperKind(),
 		etcdKind(),
 	}

@@ -18,10 +18,10 @@ import (
 	"github.com/lockbench/lockbench/impls/lock"
 )
 
-// mysqlFamily is MariaDB and MySQL.
-func mysqlFamily() family {
+// mysqlKind is the kind of server that MariaDB and MySQL are.
+func mysqlKind() Kind {
 	return family{
-		kind: "mysql", address: "mysql://USER:PASSWORD@HOST:3306/DATABASE",
+		kind: "mysql", address: map[lock.Topology]string{lock.Single: "mysql://USER:PASSWORD@HOST:3306/DATABASE"},
 		locate: func(ctx context.Context, o Options) (installed, error) {
 			path, err := o.locate("mysql", []string{"mariadbd", "/usr/sbin/mariadbd"}, "scripts/servers mysql")
 			if err != nil {
@@ -33,7 +33,7 @@ func mysqlFamily() family {
 			version := versionIn(ctx, path, "--version")
 			return installed{path: path, product: "mariadb", version: version}, nil
 		},
-		launch: func(ctx context.Context, i installed, d *tempDir, _ lock.Topology, h *crew) (e lock.Endpoint, err error) {
+		launch: func(ctx context.Context, i installed, d *tempDir, _ lock.Topology, g *group) (e lock.Endpoint, err error) {
 			r, err := launch(ctx, d, program{
 				path: i.path, unprivileged: true,
 				args: mysqlArgs, ready: mysqlReady,
@@ -49,13 +49,13 @@ func mysqlFamily() family {
 				},
 			})
 			if err == nil {
-				*h = append(*h, r)
+				*g = append(*g, r)
 			}
 			return e, err
 		},
 		usual: "mariadb:11", contain: containMySQL,
 		hosts: mysqlHosts,
-		connect: func(ctx context.Context, e lock.Endpoint) (member, error) {
+		connect: func(ctx context.Context, e lock.Endpoint) (node, error) {
 			db, err := openSQL(e)
 			if err != nil {
 				return nil, err
@@ -68,7 +68,7 @@ func mysqlFamily() family {
 			}
 			return n, nil
 		},
-	}
+	}.as([]string{"mysql://USER:PASSWORD@HOST[:PORT]/DATABASE"})
 }
 
 // mysqlArgs makes the directory of a server, and returns the arguments to run it.

@@ -13,10 +13,10 @@ import (
 	"github.com/lockbench/lockbench/impls/lock"
 )
 
-// postgresFamily is PostgreSQL.
-func postgresFamily() family {
+// postgresKind is the kind of server that PostgreSQL is.
+func postgresKind() Kind {
 	return family{
-		kind: "postgresql", address: "postgres://USER:PASSWORD@HOST:5432/DATABASE",
+		kind: "postgresql", address: map[lock.Topology]string{lock.Single: "postgres://USER:PASSWORD@HOST:5432/DATABASE"},
 		locate: func(ctx context.Context, o Options) (installed, error) {
 			names := []string{"postgres"}
 			// Debian keeps the programs of each version in a directory of their own.
@@ -34,7 +34,7 @@ func postgresFamily() family {
 			}
 			return installed{path: path, product: "postgresql", version: versionIn(ctx, path, "--version")}, nil
 		},
-		launch: func(ctx context.Context, i installed, d *tempDir, _ lock.Topology, h *crew) (e lock.Endpoint, err error) {
+		launch: func(ctx context.Context, i installed, d *tempDir, _ lock.Topology, g *group) (e lock.Endpoint, err error) {
 			r, err := launch(ctx, d, program{
 				path: i.path, unprivileged: true, tree: true, env: []string{"LC_ALL=C"},
 				args: func(ctx context.Context, ports []int, dir string) ([]string, error) {
@@ -47,13 +47,13 @@ func postgresFamily() family {
 				},
 			})
 			if err == nil {
-				*h = append(*h, r)
+				*g = append(*g, r)
 			}
 			return e, err
 		},
 		usual: "postgres:17", contain: containPostgres,
 		hosts: postgresHosts,
-		connect: func(ctx context.Context, e lock.Endpoint) (member, error) {
+		connect: func(ctx context.Context, e lock.Endpoint) (node, error) {
 			db, err := openSQL(e)
 			if err != nil {
 				return nil, err
@@ -65,7 +65,7 @@ func postgresFamily() family {
 			}
 			return n, nil
 		},
-	}
+	}.as([]string{"postgres://USER:PASSWORD@HOST[:PORT]/DATABASE"})
 }
 
 // postgresArgs makes the directory of a server, and returns the arguments to run

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"net/url"
 	"strings"
 	"syscall"
 
@@ -21,7 +22,7 @@ func (k Kind) Check(e lock.Endpoint) error {
 
 // meet connects to what e leads to. That somebody listens there is seen to first:
 // each library says it in another way, and most at length.
-func (f family) meet(ctx context.Context, e lock.Endpoint) (member, error) {
+func (f family) meet(ctx context.Context, e lock.Endpoint) (node, error) {
 	hosts, err := f.hosts(e)
 	if err != nil {
 		return nil, err
@@ -79,4 +80,40 @@ func dialError(addr string, secure bool, err error) error {
 		return fmt.Errorf("%s did not answer within %s", addr, patience)
 	}
 	return fmt.Errorf("cannot connect to %s: %w", addr, err)
+}
+
+// withHost is e with another host and port.
+func withHost(e lock.Endpoint, hostport string) (lock.Endpoint, error) {
+	u, err := url.Parse(e.Reveal())
+	if err != nil {
+		return "", errors.New("the address is no URL")
+	}
+	u.Host = hostport
+	return lock.Endpoint(u.String()), nil
+}
+
+// hostport is where e leads, with fallback for a port that is left out.
+func hostport(e lock.Endpoint, fallback string) (string, error) {
+	u, err := url.Parse(e.Reveal())
+	if err != nil || u.Hostname() == "" {
+		return "", errors.New("the address is no URL")
+	}
+	port := u.Port()
+	if port == "" {
+		port = fallback
+	}
+	return net.JoinHostPort(u.Hostname(), port), nil
+}
+
+// oneLine is errors.Join without its line breaks.
+func oneLine(errs []error) error {
+	var err error
+	for _, e := range errs {
+		if err == nil {
+			err = e
+		} else {
+			err = fmt.Errorf("%w; %w", err, e)
+		}
+	}
+	return err
 }

@@ -19,6 +19,23 @@ import (
 	"github.com/lockbench/lockbench/impls/lock"
 )
 
+// redisKind is the kind of server that Redis is, and what is compatible with it.
+func redisKind() Kind {
+	return family{
+		kind: "redis", address: map[lock.Topology]string{
+			lock.Single: "redis://HOST:6379", lock.Cluster: "redis+cluster://HOST:6379,HOST:6379", lock.Sentinel: wantSentinel,
+		},
+		locate: locateRedis, embedded: embeddedRedis, launch: launchRedis, hosts: redisHosts, connect: connectRedis,
+		usual: "redis:8", contain: containRedis,
+	}.as([]string{
+		"redis://[USER:PASSWORD@]HOST[:PORT][/DB] (rediss:// for TLS)",
+		"redis+cluster://HOST:PORT,HOST:PORT", "redis+sentinel://HOST:PORT,HOST:PORT/NAME",
+	}, lock.Cluster, lock.Sentinel)
+}
+
+// wantSentinel is an example of an address of sentinels.
+const wantSentinel = "redis+sentinel://HOST:26379,HOST:26379/NAME"
+
 // redisNode is one connection to one Redis server, on which everything that
 // this package asks is asked, so that it can be told from the clients' load.
 type redisNode struct {
@@ -27,12 +44,8 @@ type redisNode struct {
 	wrote  atomic.Int64
 	read   atomic.Int64
 
-	product, version string
-	speaks           string // the Redis version that it is compatible with
-	options          string
-	id               string // of this start of the server
-	pid              string // as the server sees it
-	has              func(ctx context.Context, feature string) (bool, error)
+	is  about  // its id is that of this start of the server
+	pid string // as the server sees it
 }
 
 // The modes of a server, which it must be in to serve as what it is wanted for.
@@ -43,13 +56,23 @@ const (
 	follower  = "replica"
 )
 
-// connectRedis connects to e, which must be a server by itself, and looks at
-// what answers.
-func connectRedis(ctx context.Context, e lock.Endpoint) (*redisNode, error) {
-	return connectNode(ctx, e, alone)
+// connectRedis connects to all that e names, and looks at what answers.
+func connectRedis(ctx context.Context, e lock.Endpoint) (n node, err error) {
+	switch e.Topology() {
+	case lock.Cluster:
+		n, err = joinCluster(ctx, e)
+	case lock.Sentinel:
+		n, err = askSentinels(ctx, e)
+	default:
+		n, err = connectNode(ctx, e, alone)
+	}
+	if err != nil {
+		return nil, err // n is not nil: it has a type
+	}
+	return n, nil
 }
 
-// connectNode is connectRedis for a server in one of the modes.
+// connectNode connects to one server, which is to be in that mode.
 func connectNode(ctx context.Context, e lock.Endpoint, mode string) (*redisNode, error) {
 	o, err := parseRedis(e)
 	if err != nil {
@@ -59,7 +82,6 @@ func connectNode(ctx context.Context, e lock.Endpoint, mode string) (*redisNode,
 		return nil, err
 	}
 	n := &redisNode{}
-	n.has = n.hasCommand
 	n.client = redis.NewClient(&redis.Options{
 		Addr: o.Addr, Username: o.Username, Password: o.Password, DB: o.DB,
 		Dialer: func(ctx context.Context, _, _ string) (net.Conn, error) {
@@ -127,13 +149,13 @@ func (n *redisNode) look(ctx context.Context, mode string) error {
 		return err
 	}
 	info := parseInfo(text)
-	n.product, n.version, n.speaks = "redis", info["redis_version"], info["redis_version"]
+	n.is = about{product: "redis", version: info["redis_version"], speaks: info["redis_version"], id: info["run_id"]}
 	for _, fork := range []string{"valkey", "dragonfly"} {
 		if v := info[fork+"_version"]; v != "" {
-			n.product, n.version = fork, v
+			n.is.product, n.is.version = fork, v
 		}
 	}
-	n.id, n.pid = info["run_id"], info["process_id"]
+	n.pid = info["process_id"]
 	switch is := cmp.Or(info["redis_mode"], info["server_mode"]); { // the second is Valkey's
 	case is == clustered && mode == alone:
 		return errors.New("it is a node of a cluster: give its address as redis+cluster://HOST:PORT")
@@ -146,9 +168,12 @@ func (n *redisNode) look(ctx context.Context, mode string) error {
 	case info["role"] == "slave" && mode != follower:
 		return errors.New("it is a replica, which takes no locks: give the address of its master")
 	}
-	n.options = n.settings(ctx, info)
+	n.is.options = n.settings(ctx, info)
+	n.is.durable = redisDurable(n.is.options)
 	return nil
 }
+
+func (n *redisNode) about() about { return n.is }
 
 // settings lists what decides how fast and how durable the server is, as it
 // says itself. A server may refuse CONFIG; INFO knows less.
@@ -175,18 +200,16 @@ func (n *redisNode) settings(ctx context.Context, info map[string]string) string
 	return strings.Join(list, " ")
 }
 
-// durable says what of its keys outlives the server, as its settings have it.
-func (n *redisNode) durable() string {
+// redisDurable says what of its keys outlives a server with these settings.
+func redisDurable(options string) string {
 	switch {
-	case n.product == "miniredis":
-		return "nothing"
-	case strings.Contains(n.options, "appendonly yes appendfsync always"):
+	case strings.Contains(options, "appendonly yes appendfsync always"):
 		return "each write, on disk"
-	case strings.Contains(n.options, "appendonly yes"):
+	case strings.Contains(options, "appendonly yes"):
 		return "writes, on disk within a second"
-	case strings.Contains(n.options, "appendonly no") && strings.Contains(n.options, "save ''"):
+	case strings.Contains(options, "appendonly no") && strings.Contains(options, "save ''"):
 		return "nothing"
-	case strings.Contains(n.options, "save "):
+	case strings.Contains(options, "save "):
 		return "snapshots, minutes old"
 	}
 	return "" // it did not let us ask
@@ -203,13 +226,13 @@ func parseInfo(text string) map[string]string {
 	return m
 }
 
-// hasCommand reports whether the server knows feature: a command ("GETEX"), a
+// has reports whether the server knows feature: a command ("GETEX"), a
 // subcommand or an option of one ("CLIENT TRACKING", "SET IFEQ"), a module, or
 // "compare-and-delete", which is a command of different names.
-func (n *redisNode) hasCommand(ctx context.Context, feature string) (bool, error) {
+func (n *redisNode) has(ctx context.Context, feature string) (bool, error) {
 	if feature == "compare-and-delete" {
 		for _, name := range []string{"DELEX", "DELIFEQ", "CAD"} { // Redis 8.4, Valkey 9, Tair
-			if ok, err := n.hasCommand(ctx, name); ok || err != nil {
+			if ok, err := n.has(ctx, name); ok || err != nil {
 				return ok, err
 			}
 		}
@@ -274,7 +297,7 @@ func mentions(reply any, command, word string) bool {
 // our connection.
 func (n *redisNode) usage(ctx context.Context) (Usage, error) {
 	u := Usage{math.NaN(), math.NaN(), math.NaN()}
-	if n.product == "miniredis" {
+	if n.is.product == "miniredis" {
 		return u, nil
 	}
 	n.turn.Lock()

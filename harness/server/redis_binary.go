@@ -2,6 +2,8 @@ package server
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"os/exec"
 	"path/filepath"
 	"runtime"
@@ -13,13 +15,46 @@ import (
 	"github.com/lockbench/lockbench/impls/lock"
 )
 
-// redisBinary finds the server program that o names, or one on PATH.
-func redisBinary(o Options) (string, error) {
+// locateRedis finds the program that o names, or one on PATH, and asks it for its
+// version. A cluster wants one that can be told its second port.
+func locateRedis(ctx context.Context, o Options) (installed, error) {
 	get := "scripts/servers redis"
 	if runtime.GOOS == "darwin" {
 		get = "brew install redis"
 	}
-	return o.locate("redis", []string{"redis-server", "valkey-server"}, get)
+	path, err := o.locate("redis", []string{"redis-server", "valkey-server"}, get)
+	if err != nil {
+		return installed{}, err
+	}
+	i := installed{path: path}
+	i.product, i.version = redisVersion(ctx, path)
+	t, _ := o.topology("redis") // who asks has seen the error
+	switch {
+	case ctx.Err() != nil:
+		return installed{}, context.Cause(ctx)
+	case i.version == "":
+		return i, errors.New(path + " does not tell its version; try: " + path + " --version")
+	case t == lock.Cluster && olderThan(i.version, "7.0"):
+		return installed{}, missing(fmt.Sprintf("needs redis ≥ 7.0 for a cluster, found %s %s", path, i.version))
+	}
+	return i, nil
+}
+
+// launchRedis starts one server, or the servers of one cluster, or of one master with
+// its replica and sentinels.
+func launchRedis(ctx context.Context, i installed, d *tempDir, t lock.Topology, g *group) (lock.Endpoint, error) {
+	switch t {
+	case lock.Cluster:
+		return startCluster(ctx, i.path, d, g)
+	case lock.Sentinel:
+		return startSentinel(ctx, i.path, d, g)
+	}
+	r, err := startRedis(ctx, i.path, d, role{})
+	if err != nil {
+		return "", err
+	}
+	*g = append(*g, r)
+	return lock.Endpoint("redis://" + r.addr), nil
 }
 
 // redisFlags keep nothing on disk: a benchmark of locks must not measure one.
@@ -35,36 +70,30 @@ type role struct {
 	args func(ctx context.Context, port int, dir string) ([]string, error)
 }
 
-// startBinary starts the program as r on a free port of the loopback, in a
-// directory of its own under d.
-func startBinary(ctx context.Context, path string, d *tempDir, r role) (_ host, n *redisNode, e lock.Endpoint, err error) {
-	if r.args == nil {
-		r.args = func(context.Context, int, string) ([]string, error) { return redisFlags(), nil }
+// startRedis starts the program in a role on a free port of the loopback, in a directory of
+// its own under d.
+func startRedis(ctx context.Context, path string, d *tempDir, as role) (*running, error) {
+	if as.args == nil {
+		as.args = func(context.Context, int, string) ([]string, error) { return redisFlags(), nil }
 	}
-	c, err := launch(ctx, d, program{
-		path: path, grouped: r.mode != alone,
+	return launch(ctx, d, program{
+		path: path, grouped: as.mode != alone,
 		args: func(ctx context.Context, ports []int, dir string) ([]string, error) {
-			args, err := r.args(ctx, ports[0], dir)
+			args, err := as.args(ctx, ports[0], dir)
 			return append(args, "--port", strconv.Itoa(ports[0]), "--bind", "127.0.0.1", "--protected-mode", "yes", "--dir", dir), err
 		},
 		ready: redisReady,
-		join: func(ctx context.Context, addr string, pid int) (err error) {
-			e = lock.Endpoint("redis://" + addr)
-			if n, err = connectNode(ctx, e, r.mode); err != nil {
+		join: func(ctx context.Context, addr string, pid int) error {
+			n, err := connectNode(ctx, lock.Endpoint("redis://"+addr), as.mode)
+			if err != nil {
 				return err
 			}
 			if n.pid != strconv.Itoa(pid) {
-				// What answers on the port is somebody else's server.
-				_ = n.close()
-				return errTaken
+				err = errTaken // somebody else's server answers there
 			}
-			return nil
+			return errors.Join(err, n.close())
 		},
 	})
-	if err != nil {
-		return nil, nil, "", err
-	}
-	return c, n, e, nil
 }
 
 // redisReady asks for one PONG.
@@ -72,8 +101,8 @@ func redisReady(ctx context.Context, addr string) error {
 	return probe(ctx, &redis.Options{Addr: addr})
 }
 
-// binaryVersion asks the program itself: "Redis server v=7.0.15 sha=…".
-func binaryVersion(ctx context.Context, path string) (product, version string) {
+// redisVersion asks the program itself: "Redis server v=7.0.15 sha=…".
+func redisVersion(ctx context.Context, path string) (product, version string) {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	out, _ := exec.CommandContext(ctx, path, "--version").Output()

@@ -116,16 +116,26 @@ func (c *cluster) learn(ctx context.Context, node *redisNode, h lock.Endpoint) e
 	return nil
 }
 
-func (c *cluster) first() *redisNode          { return c.list[0] }
-func (c *cluster) addresses() []lock.Endpoint { return c.at }
-
-func (c *cluster) check(ctx context.Context, need lock.Needs) error {
+// about is what the first master says, and the oldest version that any speaks.
+func (c *cluster) about() about {
+	a := c.list[0].is
+	a.members = c.at
 	for _, n := range c.list {
-		if err := n.check(ctx, need); err != nil {
-			return err
+		if olderThan(n.is.speaks, a.speaks) {
+			a.speaks = n.is.speaks
 		}
 	}
-	return nil
+	return a
+}
+
+// has is true if every master has the feature.
+func (c *cluster) has(ctx context.Context, feature string) (bool, error) {
+	for _, n := range c.list {
+		if ok, err := n.has(ctx, feature); !ok || err != nil {
+			return false, err
+		}
+	}
+	return true, nil
 }
 
 // usage is summed over the masters.
@@ -178,17 +188,17 @@ func (c *cluster) close() error {
 }
 
 // startCluster starts masters and makes them one cluster. What has been started
-// is added to h.
-func startCluster(ctx context.Context, path string, d *tempDir, h *crew) (*cluster, lock.Endpoint, error) {
+// is added to g.
+func startCluster(ctx context.Context, path string, d *tempDir, g *group) (lock.Endpoint, error) {
 	var nodes []*redisNode
 	defer func() {
 		for _, n := range nodes {
-			_ = n.close() // joinCluster makes its own
+			_ = n.close() // why matters more than how we part
 		}
 	}()
 	var addrs []string
 	for range masters {
-		p, n, e, err := startBinary(ctx, path, d, role{clustered, func(ctx context.Context, _ int, _ string) ([]string, error) {
+		r, err := startRedis(ctx, path, d, role{clustered, func(ctx context.Context, _ int, _ string) ([]string, error) {
 			// Left to itself the server takes its port + 10000, which nobody has
 			// seen to be free.
 			bus, err := d.port(ctx)
@@ -197,22 +207,19 @@ func startCluster(ctx context.Context, path string, d *tempDir, h *crew) (*clust
 				"--cluster-node-timeout", "60000"), err
 		}})
 		if err != nil {
-			return nil, "", err
+			return "", err
 		}
-		*h = append(*h, p)
-		nodes = append(nodes, n)
-		at, err := hostport(e, "")
+		*g = append(*g, r)
+		n, err := connectNode(ctx, lock.Endpoint("redis://"+r.addr), clustered)
 		if err != nil {
-			return nil, "", err
+			return "", err
 		}
-		addrs = append(addrs, at)
+		nodes, addrs = append(nodes, n), append(addrs, r.addr)
 	}
 	if err := form(ctx, nodes); err != nil {
-		return nil, "", fmt.Errorf("the cluster was not formed: %w", err)
+		return "", fmt.Errorf("the cluster was not formed: %w", err)
 	}
-	e := lock.Endpoint("redis+cluster://" + strings.Join(addrs, ","))
-	c, err := joinCluster(ctx, e)
-	return c, e, err
+	return lock.Endpoint("redis+cluster://" + strings.Join(addrs, ",")), nil
 }
 
 // form gives each node its part of the slots, introduces all to the first, and
@@ -273,15 +280,25 @@ func form(ctx context.Context, nodes []*redisNode) error {
 	})
 }
 
-// oneLine is errors.Join without its line breaks.
-func oneLine(errs []error) error {
-	var err error
-	for _, e := range errs {
+// formedWithin bounds the time in which the servers of a group that we start
+// find each other.
+const formedWithin = 60 * time.Second
+
+// await asks done until it has nothing left to complain of.
+func await(ctx context.Context, what string, done func(context.Context) error) error {
+	ctx, cancel := context.WithTimeout(ctx, formedWithin)
+	defer cancel()
+	tick := time.NewTicker(20 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		err := done(ctx)
 		if err == nil {
-			err = e
-		} else {
-			err = fmt.Errorf("%w; %w", err, e)
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("%s: %w: %w", what, context.Cause(ctx), err)
+		case <-tick.C:
 		}
 	}
-	return err
 }

@@ -17,6 +17,14 @@ const miniredisPath = "github.com/alicebob/miniredis/v2"
 // embeddedOptions goes with every embedded run into the results.
 const embeddedOptions = "in this process, keys expire by the wall clock"
 
+// embeddedRedis is the imitation of Redis that is built into this program.
+func embeddedRedis(o Options) (installed, error) {
+	if t, _ := o.topology("redis"); t != lock.Single { // who asks has seen the error
+		return installed{}, missing(onlyBinary(t))
+	}
+	return installed{product: "miniredis", version: miniredisVersion(), imitate: imitateRedis}, nil
+}
+
 // imitation is one miniredis.
 type imitation struct{ m *miniredis.Miniredis }
 
@@ -27,28 +35,23 @@ func (i imitation) stop() error {
 	return nil
 }
 
-// startEmbedded starts one imitation on a free port of the loopback.
-func startEmbedded(ctx context.Context) (host, *redisNode, lock.Endpoint, error) {
+// has knows single commands only. The imitation answers COMMAND with the list of a real
+// server, so its node cannot ask.
+func (i imitation) has(_ context.Context, feature string) (bool, error) {
+	words := strings.Fields(feature)
+	return len(words) == 0 || len(words) == 1 && i.m.Server().IsRegisteredCommand(strings.ToUpper(words[0])), nil
+}
+
+// imitateRedis starts one imitation on a free port of the loopback.
+func imitateRedis() (host, lock.Endpoint, error) {
 	m := miniredis.NewMiniRedis()
 	// By itself it expires nothing until it is told that time has passed, and
 	// no lease would ever end.
 	m.ClockTTL(true)
 	if err := m.Start(); err != nil {
-		return nil, nil, "", fmt.Errorf("miniredis: %w", err)
+		return nil, "", fmt.Errorf("miniredis: %w", err)
 	}
-	h := imitation{m}
-	e := lock.Endpoint("redis://" + m.Addr())
-	n, err := connectRedis(ctx, e)
-	if err != nil {
-		_ = h.stop()
-		return nil, nil, "", err
-	}
-	// It answers COMMAND with the list of a real server.
-	n.has = func(_ context.Context, feature string) (bool, error) {
-		words := strings.Fields(feature)
-		return len(words) == 0 || len(words) == 1 && m.Server().IsRegisteredCommand(strings.ToUpper(words[0])), nil
-	}
-	return h, n, e, nil
+	return imitation{m}, lock.Endpoint("redis://" + m.Addr()), nil
 }
 
 // lookEmbedded is look for the imitation, which has next to no INFO.
@@ -58,9 +61,9 @@ func (n *redisNode) lookEmbedded(ctx context.Context) error {
 		return err
 	}
 	if m, ok := hello.(map[any]any); ok {
-		n.speaks, _ = m["version"].(string)
+		n.is.speaks, _ = m["version"].(string)
 	}
-	n.product, n.version, n.options = "miniredis", miniredisVersion(), embeddedOptions
+	n.is.product, n.is.version, n.is.options, n.is.durable = "miniredis", miniredisVersion(), embeddedOptions, "nothing"
 	return nil
 }
 

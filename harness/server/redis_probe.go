@@ -53,12 +53,12 @@ func splitRedis(e lock.Endpoint) (hosts []lock.Endpoint, path string, err error)
 	case t == lock.Cluster && strings.Trim(path, "0") != "":
 		return nil, "", errors.New("the address names a database, and a cluster has none but 0")
 	case t == lock.Sentinel && path == "":
-		return nil, "", errors.New("the address names no master: want " + example(lock.Sentinel))
+		return nil, "", errors.New("the address names no master: want " + wantSentinel)
 	}
 	return hosts, path, nil
 }
 
-// redisHosts is the hosts of Redis.
+// redisHosts is the hosts of redisKind.
 func redisHosts(e lock.Endpoint) (hosts []string, err error) {
 	parts, _, err := splitRedis(e)
 	if err != nil {
@@ -69,7 +69,13 @@ func redisHosts(e lock.Endpoint) (hosts []string, err error) {
 		if err != nil {
 			return nil, err
 		}
-		hosts = append(hosts, o.Addr)
+		at := o.Addr
+		if e.Topology() == lock.Sentinel {
+			if at, err = hostport(p, sentinelPort); err != nil {
+				return nil, err
+			}
+		}
+		hosts = append(hosts, at)
 	}
 	return hosts, nil
 }

@@ -25,6 +25,8 @@ const (
 	sentinels  = 3
 	quorum     = 2
 	masterName = "lockbench"
+
+	sentinelPort = "26379" // that of an address that names none
 )
 
 // watched is the administrator's view of a master that sentinels watch. It is
@@ -52,7 +54,7 @@ func askSentinels(ctx context.Context, e lock.Endpoint) (*watched, error) {
 		if err != nil {
 			return nil, err
 		}
-		if o.Addr, err = hostport(h, "26379"); err != nil {
+		if o.Addr, err = hostport(h, sentinelPort); err != nil {
 			return nil, err
 		}
 		// User and password are those of the servers.
@@ -113,7 +115,7 @@ func (w *watched) master(ctx context.Context) (*redisNode, error) {
 	if err != nil {
 		return nil, err
 	}
-	n, err := connectRedis(ctx, e)
+	n, err := connectNode(ctx, e, alone)
 	if err != nil {
 		return nil, err
 	}
@@ -124,17 +126,23 @@ func (w *watched) master(ctx context.Context) (*redisNode, error) {
 	return n, nil
 }
 
-func (w *watched) first() *redisNode { return w.node }
-
-func (w *watched) addresses() []lock.Endpoint {
-	e, err := withHost(w.like, w.at)
-	if err != nil {
-		return nil // it was parsed before
+func (w *watched) about() about {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	a := w.node.is
+	if e, err := withHost(w.like, w.at); err == nil { // it was parsed before
+		a.members = []lock.Endpoint{e}
 	}
-	return []lock.Endpoint{e}
+	return a
 }
 
-func (w *watched) check(ctx context.Context, need lock.Needs) error { return w.node.check(ctx, need) }
+func (w *watched) has(ctx context.Context, feature string) (bool, error) {
+	n, err := w.master(ctx)
+	if err != nil {
+		return false, err
+	}
+	return n.has(ctx, feature)
+}
 
 // usage is that of the master; its CPU time, where we started it, is that of all
 // processes of the set-up.
@@ -169,28 +177,27 @@ func (w *watched) close() error {
 }
 
 // startSentinel starts a master, a replica of it, and sentinels that watch both.
-// What has been started is added to h.
-func startSentinel(ctx context.Context, path string, d *tempDir, h *crew) (*watched, lock.Endpoint, error) {
-	begin := func(r role) (string, error) {
-		p, n, e, err := startBinary(ctx, path, d, r)
+// What has been started is added to g.
+func startSentinel(ctx context.Context, path string, d *tempDir, g *group) (lock.Endpoint, error) {
+	begin := func(as role) (string, error) {
+		r, err := startRedis(ctx, path, d, as)
 		if err != nil {
 			return "", err
 		}
-		*h = append(*h, p)
-		_ = n.close() // askSentinels makes its own
-		return hostport(e, "")
+		*g = append(*g, r)
+		return r.addr, nil
 	}
 	// A replica's first copy would wait 5 s for others that may come.
 	data := append(redisFlags(), "--repl-diskless-sync-delay", "0")
 	first, err := begin(role{alone, func(context.Context, int, string) ([]string, error) { return data, nil }})
 	if err != nil {
-		return nil, "", err
+		return "", err
 	}
 	at := strings.Replace(first, ":", " ", 1)
 	if _, err := begin(role{follower, func(context.Context, int, string) ([]string, error) {
 		return append([]string{"--replicaof", at}, data...), nil
 	}}); err != nil {
-		return nil, "", err
+		return "", err
 	}
 	var watchers []string
 	for range sentinels {
@@ -203,16 +210,14 @@ func startSentinel(ctx context.Context, path string, d *tempDir, h *crew) (*watc
 			return []string{conf, "--sentinel"}, os.WriteFile(conf, []byte(text), 0o600)
 		}})
 		if err != nil {
-			return nil, "", err
+			return "", err
 		}
 		watchers = append(watchers, one)
 	}
 	if err := acquainted(ctx, watchers); err != nil {
-		return nil, "", err
+		return "", err
 	}
-	e := lock.Endpoint("redis+sentinel://" + strings.Join(watchers, ",") + "/" + masterName)
-	w, err := askSentinels(ctx, e)
-	return w, e, err
+	return lock.Endpoint("redis+sentinel://" + strings.Join(watchers, ",") + "/" + masterName), nil
 }
 
 // acquainted waits until every sentinel knows the others and a replica that

@@ -9,7 +9,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"sync"
 	"time"
 )
@@ -123,28 +122,22 @@ func (s *Server) Kill(n int) (revive func(context.Context) error, err error) {
 	}, nil
 }
 
-// restart starts node i again and sees that it is the one that answers, where it
-// tells.
+// restart starts node i again, sees that it is the one that answers, and connects to it.
 func (s *Server) restart(ctx context.Context, i int, r *running) error {
 	if err := r.start(ctx); err != nil {
 		return err
 	}
-	n, ok := s.nodes[i].(*redisNode)
-	if !ok {
-		return nil
+	if err := r.join(ctx, r.addr, r.pid()); err != nil {
+		return err
 	}
-	n.turn.Lock()
-	defer n.turn.Unlock()
-	// The first answer may be that the old connection is gone.
-	text, err := n.client.Info(ctx, "server").Result()
-	if err != nil {
-		text, err = n.client.Info(ctx, "server").Result()
-	}
+	n, err := s.meet(ctx, s.Deployment.Nodes[i])
 	if err != nil {
 		return err
 	}
-	if parseInfo(text)["process_id"] != strconv.Itoa(r.pid()) {
-		return errTaken
-	}
+	s.mu.Lock()
+	old := s.nodes[i]
+	s.nodes[i] = n
+	s.mu.Unlock()
+	_ = old.close() // its server has ended
 	return nil
 }

@@ -13,6 +13,7 @@ import (
 	"fmt"
 	"math"
 	"os"
+	"slices"
 	"sync"
 	"time"
 
@@ -133,48 +134,50 @@ type Server struct {
 	// the one that sentinels named, all of an ensemble. Nil for lock.Single.
 	Members []lock.Endpoint
 
-	nodes  []node
+	meet  func(context.Context, lock.Endpoint) (node, error) // connects to a node
+	mu    sync.Mutex                                         // guards nodes
+	nodes []node
+
 	hosts  []host // beside nodes; nil where we did not start the node
 	sweep  func() error
 	closed sync.Once
 	err    error // of Close
 }
 
-// A node is the administrator's view of one server: what its kind knows.
+// A node is the administrator's view of one server, or of one group of servers that
+// work together: what its kind knows.
 type node interface {
+	about() about
 	usage(ctx context.Context) (Usage, error)
 	rtt(ctx context.Context, n int) ([]time.Duration, error)
 	remove(ctx context.Context, names []string) (int, error)
 	close() error
 }
 
-// A host is what runs one node that we started: what its source knows.
-type host interface {
-	processes() []Process // empty if this system cannot see any
-	stop() error          // ends it and waits until it has ended
-}
-
 // Usage is what a server has spent since it started; NaN stands for what it does
-// not tell. A run takes the difference of two readings, see Sub.
+// not tell. A run takes the difference of two readings.
 type Usage struct {
 	Cmds     float64 // commands executed, those inside scripts included, without INFO and PING
 	NetBytes float64 // bytes in and out, without those of this package
 	CPU      float64 // CPU time in ns
 }
 
-// Sub is u − v, of a later and an earlier reading.
-func (u Usage) Sub(v Usage) Usage {
-	return Usage{u.Cmds - v.Cmds, u.NetBytes - v.NetBytes, u.CPU - v.CPU}
+// now are the nodes, of which one is another after each restart.
+func (s *Server) now() []node {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Clone(s.nodes)
 }
 
 // Usage reads the cumulative cost so far, summed over the nodes. It is all NaN
 // for a Server without nodes.
 func (s *Server) Usage(ctx context.Context) (Usage, error) {
-	if len(s.nodes) == 0 {
+	nodes := s.now()
+	if len(nodes) == 0 {
 		return Usage{math.NaN(), math.NaN(), math.NaN()}, nil
 	}
 	var sum Usage
-	for i, n := range s.nodes {
+	for i, n := range nodes {
 		u, err := n.usage(ctx)
 		if err != nil {
 			return Usage{}, s.nodeErr("usage", i, err)
@@ -212,10 +215,11 @@ func (s *Server) CPU(ctx context.Context) (ns float64, err error) {
 // RTT times n PINGs to node 0, one after the other on one warmed connection.
 // It returns nil for a Server without nodes.
 func (s *Server) RTT(ctx context.Context, n int) ([]time.Duration, error) {
-	if len(s.nodes) == 0 {
+	nodes := s.now()
+	if len(nodes) == 0 {
 		return nil, nil
 	}
-	list, err := s.nodes[0].rtt(ctx, n)
+	list, err := nodes[0].rtt(ctx, n)
 	if err != nil {
 		return nil, s.nodeErr("ping", 0, err)
 	}
@@ -226,7 +230,7 @@ func (s *Server) RTT(ctx context.Context, n int) ([]time.Duration, error) {
 func (s *Server) Remove(ctx context.Context, names ...string) (int, error) {
 	sum := 0
 	var errs []error
-	for i, n := range s.nodes {
+	for i, n := range s.now() {
 		k, err := n.remove(ctx, names)
 		sum += k
 		if err != nil {
@@ -276,7 +280,7 @@ func (s *Server) PIDs() []int {
 func (s *Server) Close() error {
 	s.closed.Do(func() {
 		var errs []error
-		for _, n := range s.nodes {
+		for _, n := range s.now() {
 			errs = append(errs, n.close())
 		}
 		for _, h := range s.hosts {

@@ -90,7 +90,7 @@ func postgresConfig(e lock.Endpoint) (*pgx.ConnConfig, error) {
 	return o, nil
 }
 
-// mysqlHosts is the hosts of mysqlFamily.
+// mysqlHosts is the hosts of mysqlKind.
 func mysqlHosts(e lock.Endpoint) ([]string, error) {
 	o, err := mysqlConfig(e)
 	if err != nil {
@@ -99,7 +99,7 @@ func mysqlHosts(e lock.Endpoint) ([]string, error) {
 	return []string{o.Addr}, nil
 }
 
-// postgresHosts is the hosts of postgresFamily, without the sockets of this machine.
+// postgresHosts is the hosts of postgresKind, without the sockets of this machine.
 func postgresHosts(e lock.Endpoint) (hosts []string, err error) {
 	o, err := postgresConfig(e)
 	if err != nil {

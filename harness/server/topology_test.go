@@ -78,7 +78,7 @@ func TestCluster(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if spent := after.Sub(before); spent.Cmds < keys || !(spent.CPU > 0) {
+	if spent := between(before, after); spent.Cmds < keys || !(spent.CPU > 0) {
 		t.Errorf("%d keys cost %+v", keys, spent)
 	}
 	if n, err := s.Remove(t.Context(), names...); n != keys || err != nil {

@@ -19,17 +19,13 @@ import (
 
 const zookeeperPort = "2181"
 
-// zookeeper is the kind of server that Apache ZooKeeper is.
-func zookeeper() family {
+// zookeeperKind is the kind of server that Apache ZooKeeper is.
+func zookeeperKind() Kind {
 	return family{
-		kind: "zookeeper", address: "zookeeper://HOST:2181",
+		kind: "zookeeper", address: map[lock.Topology]string{lock.Single: "zookeeper://HOST:2181"},
 		locate: locateZookeeper, launch: launchZookeeper, hosts: keeperHosts, connect: connectZookeeper,
 		usual: "zookeeper:3.9", contain: containZookeeper,
-	}
-}
-
-func zookeeperKind() Kind {
-	return zookeeper().as([]string{"zookeeper://HOST[:PORT][,HOST[:PORT]…][/NODE]"}, lock.Ensemble)
+	}.as([]string{"zookeeper://HOST[:PORT][,HOST[:PORT]…][/NODE]"}, lock.Ensemble)
 }
 
 // keeperNode is the administrator's view of one server, or of one ensemble.
@@ -63,7 +59,7 @@ func keeperHosts(e lock.Endpoint) (hosts []string, err error) {
 
 // connectZookeeper asks every server behind e who it is, by a four-letter word
 // that all versions answer, and opens a session on one of them.
-func connectZookeeper(ctx context.Context, e lock.Endpoint) (member, error) {
+func connectZookeeper(ctx context.Context, e lock.Endpoint) (node, error) {
 	n := &keeperNode{}
 	var err error
 	if n.hosts, err = keeperHosts(e); err != nil {

@@ -136,9 +136,9 @@ func keeperProgram(i installed, ports int, lines func(ctx context.Context, ports
 }
 
 // launchZookeeper starts one server, or three that are one ensemble.
-func launchZookeeper(ctx context.Context, i installed, d *tempDir, t lock.Topology, h *crew) (lock.Endpoint, error) {
+func launchZookeeper(ctx context.Context, i installed, d *tempDir, t lock.Topology, g *group) (lock.Endpoint, error) {
 	if t == lock.Ensemble {
-		return launchKeepers(ctx, i, d, h)
+		return launchKeepers(ctx, i, d, g)
 	}
 	r, err := launch(ctx, d, keeperProgram(i, 1, func(_ context.Context, ports []int, _ string) (string, error) {
 		return fmt.Sprintf("clientPort=%d\nclientPortAddress=127.0.0.1\n", ports[0]), nil
@@ -146,20 +146,20 @@ func launchZookeeper(ctx context.Context, i installed, d *tempDir, t lock.Topolo
 	if err != nil {
 		return "", err
 	}
-	*h = append(*h, r)
+	*g = append(*g, r)
 	return lock.Endpoint("zookeeper://" + r.addr), nil
 }
 
 // launchKeepers starts an ensemble. Each server must know the ports of all before
 // it starts, and none is ready before two of them are there: so they start at once,
 // and if one has to be given another port, all begin again.
-func launchKeepers(ctx context.Context, i installed, d *tempDir, h *crew) (lock.Endpoint, error) {
+func launchKeepers(ctx context.Context, i installed, d *tempDir, g *group) (lock.Endpoint, error) {
 	for try := 1; ; try++ {
 		list, err := launchKeepersOnce(ctx, i, d)
 		if err == nil {
 			var addrs []string
 			for _, r := range list {
-				*h = append(*h, r)
+				*g = append(*g, r)
 				addrs = append(addrs, r.addr)
 			}
 			return lock.Endpoint("zookeeper://" + strings.Join(addrs, ",")), nil
