@@ -119,7 +119,7 @@ func (g *grid) flags(fs *flag.FlagSet) {
 	fs.Var(bounded[int]{&g.conns, whole(0, harness.MaxOwners)}, "conns", "most `connections` of one client (default one for each of its owners)")
 	fs.Var(bounded[int]{&g.cohort.Passes, whole(1, 1<<30)}, "cohort-passes", "most `passes` of a lease inside a client while another waits, for redis-cohort (default "+strconv.Itoa(lock.DefaultCohortPasses)+")")
 	fs.Var(bounded[time.Duration]{&g.cohort.Time, lasting}, "cohort-time", "longest `time` of the same (default "+lock.DefaultCohortTime.String()+")")
-	fs.Var(&list[fault.Fault]{values: &g.faults, parse: fault.Parse}, "fault", "`faults` of every run, such as pause@2s+300ms (2 s after measuring began, for 300 ms) or kill@2s:2 (two of the servers, until measuring ends)")
+	fs.Var(&list[fault.Fault]{values: &g.faults, parse: fault.Parse}, "fault", "`faults` of every run: "+fault.Help()+" (at 2 s after measuring began, for 500 ms, the first one only)")
 
 	fs.Var(bounded[int]{&g.repeat, whole(1, 1000)}, "repeat", "`number` of interleaved repetitions of the whole grid")
 	fs.Var(bounded[uint64]{&g.seed, func(s string) (uint64, error) {

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/lockbench/lockbench/harness"
+	"github.com/lockbench/lockbench/harness/fault"
 	"github.com/lockbench/lockbench/harness/server"
 	"github.com/lockbench/lockbench/impls"
 	"github.com/lockbench/lockbench/impls/lock"
@@ -133,6 +134,9 @@ func (j *job) do(ctx context.Context, std stdio, given map[string]bool) error {
 		}
 		defer func() { _ = traced.file.Close() }() // close was called before, where all went well
 	}
+	options.Persist = slices.ContainsFunc(trials, func(t harness.Trial) bool {
+		return slices.ContainsFunc(t.Faults, func(f fault.Fault) bool { return f.Plan().Data })
+	})
 	b := bank{options: options, session: harness.NewID(), rigs: make(map[lock.Needs]*harness.Rig), crew: &harness.Crew{Commit: revision()}}
 	defer func() {
 		if err := b.close(); err != nil {

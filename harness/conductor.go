@@ -22,6 +22,7 @@ type conductor struct {
 	board   *board
 	clock   clock
 	server  *server.Server // nil if the variant needs none
+	proxies fault.Proxies  // before the server; nil if the run needs none
 	swept   bool           // overlaps are found in the log, since some workers know no witness
 
 	mu   sync.Mutex // guards what each collects
@@ -309,26 +310,6 @@ func (c *conductor) closed(ctx context.Context) error {
 	return c.close(ctx)
 }
 
-// inject starts the trial's faults by their plan. The function that it returns
-// cuts short what still lasts and waits until everything that was hurt has been
-// restored.
-func (c *conductor) inject(ctx context.Context) (end func()) {
-	if len(c.t.Faults) == 0 {
-		return func() {}
-	}
-	ctx, cancel := context.WithCancel(ctx)
-	restored := make(chan struct{})
-	begin := c.clock.at(c.seen.start)
-	go func() {
-		defer close(restored)
-		c.seen.struck, c.seen.faultErr = fault.Run(ctx, c.t.Faults, c.server, begin)
-	}()
-	return func() {
-		cancel()
-		<-restored
-	}
-}
-
 // begin opens the measured window. Its end is set as well, where it is bounded by
 // time, or what is granted while the conductor oversleeps would be counted into a
 // window that is not as long.
@@ -393,22 +374,4 @@ func sleep(ctx context.Context, d time.Duration) error {
 	case <-time.After(d):
 		return nil
 	}
-}
-
-// kill kills a worker's process as a fault. Its holds end with a ticket that is taken
-// before the signal is sent: its connections close before it can be reaped, and with
-// them some locks come free.
-func (c *conductor) kill(worker int) error {
-	p, ok := c.members[worker].(*process)
-	if !ok {
-		return fmt.Errorf("worker %d of %d is no process of its own", worker+1, len(c.members))
-	}
-	c.mu.Lock()
-	c.dead[worker] = true
-	c.mu.Unlock()
-	c.board.kill(worker)
-	at := c.clock.now()
-	p.kill()
-	c.board.bury(worker, len(c.members), at)
-	return nil
 }

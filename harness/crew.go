@@ -11,6 +11,8 @@ import (
 	"runtime"
 	"sync"
 	"time"
+
+	"github.com/lockbench/lockbench/harness/server"
 )
 
 // protocol is the version of what conductor and worker say to each other. A worker of
@@ -108,8 +110,9 @@ func (c *Crew) hire(ctx context.Context) (*process, error) {
 // A process is one worker process.
 type process struct {
 	cmd     *exec.Cmd
-	in      *os.File // what it is told
-	out     *os.File // what it says
+	is      server.Process // zero if the system does not show it
+	in      *os.File       // what it is told
+	out     *os.File       // what it says
 	answers chan answer
 	told    chan string   // steps at which an owner stopped
 	hello   answer        // its greeting
@@ -154,6 +157,9 @@ func spawn(program []string, memory *os.File) (*process, error) {
 		runtime.LockOSThread()
 		defer runtime.UnlockOSThread()
 		err := cmd.Start()
+		if err == nil { // nobody has waited for it yet, so the id is its own
+			p.is, _ = server.FindProcess(cmd.Process.Pid)
+		}
 		started <- err
 		if err != nil {
 			return
@@ -220,6 +226,9 @@ func (p *process) onOp(f func(operation)) {
 	defer p.mu.Unlock()
 	p.op = f
 }
+
+// system is the process as the system shows it.
+func (p *process) system() server.Process { return p.is }
 
 func (p *process) alive() bool {
 	select {

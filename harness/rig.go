@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"runtime"
+	"slices"
 	"time"
 
 	"github.com/lockbench/lockbench/harness/fault"
@@ -74,11 +75,11 @@ func (r *Rig) run(ctx context.Context, t Trial, tweak tweaks) (results.Run, erro
 	run.Config = config
 
 	t.Config.Group = "lb:{" + run.ID + "}:" // not stored: it is another for each run
-	d, goDirect, err := r.reach(t)
+	proxies, d, err := r.reach(t)
 	if err != nil {
 		return results.Run{}, err
 	}
-	defer goDirect()
+	defer func() { _ = proxies.Close() }() // the run is over, and its connections are closed
 	c := newConductor(t, d, run.ID, max(procs, 1))
 	c.spec.Spread = r.Server != nil && r.Server.Topology() == lock.Cluster
 	c.seen.cores = runtime.GOMAXPROCS(0)
@@ -86,7 +87,7 @@ func (r *Rig) run(ctx context.Context, t Trial, tweak tweaks) (results.Run, erro
 		c.seen.cores = runtime.NumCPU()
 	}
 	if t.Variant.Needs.Kind != "" {
-		c.server, c.seen.served = r.Server, true
+		c.server, c.proxies, c.seen.served = r.Server, proxies, true
 	}
 	defer r.remove(t.Variant, t.Config.Group, c.spec.keys())
 	if err := r.engage(ctx, c, procs); err != nil {
@@ -101,6 +102,9 @@ func (r *Rig) run(ctx context.Context, t Trial, tweak tweaks) (results.Run, erro
 			_ = c.board.close()
 		}
 	}()
+	if err := fault.Check(t.Faults, c.faultEnv(time.Time{})); err != nil {
+		return results.Run{}, err
+	}
 	is, err := c.prepare(ctx, tweak.spec)
 	if err != nil {
 		return results.Run{}, err
@@ -185,30 +189,31 @@ func (r *Rig) describe(v lock.Variant) results.Server {
 	return server.Describe(r.Server)
 }
 
-// reach is where the clients of t find their servers: at their own addresses or,
-// if the load adds to the round trip, at those of proxies, which goDirect closes.
-// What this package asks the server itself never goes through them.
-func (r *Rig) reach(t Trial) (d lock.Deployment, goDirect func(), err error) {
-	goDirect = func() {}
+// reach is where the clients of t find their servers: at their own addresses or, if the
+// load adds to the round trip or a fault strikes the network, at those of proxies. What
+// this package asks the server itself never goes through them.
+func (r *Rig) reach(t Trial) (proxies fault.Proxies, d lock.Deployment, err error) {
 	if t.Variant.Needs.Kind == "" {
-		return d, goDirect, nil
+		return nil, d, nil
 	}
 	if r.Server == nil {
-		return d, nil, fmt.Errorf("%s needs %s: %w", t.Variant.Name(), t.Variant.Needs, server.ErrMissing)
+		return nil, d, fmt.Errorf("%s needs %s: %w", t.Variant.Name(), t.Variant.Needs, server.ErrMissing)
 	}
 	d = r.Server.Deployment
-	if t.Load.RTT == 0 {
-		return d, goDirect, nil
+	cut := slices.IndexFunc(t.Faults, func(f fault.Fault) bool { return f.Plan().Part == fault.Network })
+	if t.Load.RTT == 0 && cut < 0 {
+		return nil, d, nil
 	}
-	proxies, d, err := fault.Before(d)
-	if err != nil {
-		return d, nil, fmt.Errorf("rtt=%v: %w", t.Load.RTT, err)
+	proxies, d, err = fault.Before(d)
+	switch {
+	case err != nil && cut >= 0:
+		return nil, d, fmt.Errorf("fault %s: %w", t.Faults[cut], err)
+	case err != nil:
+		return nil, d, fmt.Errorf("rtt=%v: %w", t.Load.RTT, err)
 	}
 	proxies.Set(fault.Up, fault.Delay(t.Load.RTT/2))
 	proxies.Set(fault.Down, fault.Delay(t.Load.RTT-t.Load.RTT/2))
-	return d, func() {
-		_ = proxies.Close() // the run is over, and its connections are closed
-	}, nil
+	return proxies, d, nil
 }
 
 // remove deletes the keys of a run by name, also after ctx has ended.

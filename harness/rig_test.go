@@ -288,7 +288,7 @@ func TestServerDiesUnderLoad(t *testing.T) {
 // generator that waits for its answers asks little, and so sees little.
 func TestStallShowsInResponseAndNotInAcquire(t *testing.T) {
 	r := rig(t, true)
-	if len(r.Server.PIDs()) == 0 {
+	if len(r.Server.Processes()) == 0 {
 		if required("redis") {
 			t.Fatal("LOCKBENCH_REQUIRE lists redis, but the one that was found was not started here and cannot be paused")
 		}

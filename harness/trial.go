@@ -142,6 +142,14 @@ func (t Trial) Check() error {
 	case l.Rate > 0 && l.Think.Mean > 0:
 		return bad("think time belongs to the closed loop; an open loop has a rate")
 	}
+	for _, f := range t.Faults {
+		switch p := f.Plan(); {
+		case l.Ops > 0:
+			return bad("fault=%s: it strikes by the time of the window, so give for, and not ops", f)
+		case p.Part == fault.Clients && p.For > 0 && p.At+p.For > l.For:
+			return bad("fault=%s goes on after the window of %v, and a stalled client cannot report", f, l.For)
+		}
+	}
 	modes := 0
 	for _, used := range []bool{l.Shared > 0, l.Depth > 0, l.Try, l.Together > 1} {
 		if used {

@@ -35,13 +35,13 @@ func five(t *testing.T) (*server.Server, []*redis.Client) {
 // kill ends the first n servers, and returns what starts them again.
 func kill(t *testing.T, s *server.Server, n int) (revive func()) {
 	t.Helper()
-	again, err := s.Kill(n)
+	killed, err := s.Kill(n)
 	if err != nil {
 		t.Fatal(err)
 	}
 	return func() {
 		t.Helper()
-		if err := again(t.Context()); err != nil {
+		if err := killed.Start(t.Context(), false); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -1,7 +1,6 @@
 package impls_test
 
 import (
-	"context"
 	"errors"
 	"strconv"
 	"testing"
@@ -21,7 +20,7 @@ func TestClusterNodeStalls(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if first := s.PIDs()[0]; info["Server"]["process_id"] != strconv.Itoa(first) {
+	if first := s.Processes()[0].PID; info["Server"]["process_id"] != strconv.Itoa(first) {
 		t.Fatalf("the first process is %d, and the first node is %s", first, info["Server"]["process_id"])
 	}
 	stalled, _ := r.key(t, "stalled", 0)
@@ -43,13 +42,11 @@ func TestClusterNodeStalls(t *testing.T) {
 		}
 		lockers = append(lockers, l)
 	}
-	ctx, resume := context.WithCancel(t.Context())
-	defer resume()
-	struck := make(chan error, 1)
-	go func() {
-		_, err := fault.Pause{Servers: 1, For: time.Hour}.Strike(ctx, s)
-		struck <- err
-	}()
+	paused, err := fault.Pause{Servers: 1}.Inject(t.Context(), &fault.Env{Server: s})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = paused.Heal(t.Context()) }() // when the test ends early
 	for i, client := range clients {
 		eventually(t, client+" notices", func() error {
 			if err := once(lockers[i], client+stalled); err == nil {
@@ -74,9 +71,8 @@ func TestClusterNodeStalls(t *testing.T) {
 			}
 		}
 	}
-	resume()
-	if err := <-struck; !errors.Is(err, context.Canceled) {
-		t.Fatalf("the pause: %v", err)
+	if err := paused.Heal(t.Context()); err != nil {
+		t.Fatal(err)
 	}
 	for i, client := range clients {
 		eventually(t, client+" goes on", func() error { return once(lockers[i], client+stalled) })

@@ -298,8 +298,8 @@ func TestHandoffClusterNodeDies(t *testing.T) {
 		t.Fatal(err)
 	}
 	pid, err := strconv.Atoi(info["Server"]["process_id"])
-	if err != nil || !slices.Contains(s.PIDs(), pid) {
-		t.Fatalf("the node is process %q, and ours are %v", info["Server"]["process_id"], s.PIDs())
+	if err != nil || !slices.ContainsFunc(s.Processes(), func(p server.Process) bool { return p.PID == pid }) {
+		t.Fatalf("the node is process %q, and ours are %v", info["Server"]["process_id"], s.Processes())
 	}
 	p, err := os.FindProcess(pid)
 	if err != nil {

@@ -120,6 +120,9 @@ type Fault struct {
 	Kind string        `json:"kind"`
 	At   time.Duration `json:"at_ns"`
 	For  time.Duration `json:"for_ns"`
+	// Evidence is what was done and seen, each with its instant in ns since the window
+	// began; "" in runs that were stored without it.
+	Evidence string `json:"evidence,omitempty"`
 }
 
 // Violation is one overlap of two holds of one key: Intruder was granted the key

@@ -1,7 +1,7 @@
-// Package fault holds the faults that a run may inject, as values: what
-// strikes, when, and for how long. A fault strikes only servers that this
-// program started itself. A Proxy stands before any server and does to the
-// bytes between it and its clients what a bad network does.
+// Package fault holds the faults that a run may inject, as values over an [Env]: what
+// strikes, when, and for how long. A fault ends or stops only processes that this program
+// started itself. A Proxy stands before any server and does to the bytes between it and
+// its clients what a bad network does.
 package fault
 
 import (
@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/lockbench/lockbench/harness/server"
@@ -20,83 +21,211 @@ import (
 // start, or whose processes this system does not show.
 var ErrNotOurs = errors.New("fault: not a server that this program started")
 
-// Fault is one fault with its plan. It is plain data; the same value may be
-// used in any number of runs.
+// ErrLacks says that the run has nothing of the kind that a fault strikes.
+var ErrLacks = errors.New("fault: the run lacks what it strikes")
+
+// Fault is one fault with its plan. It is plain data that can be compared; the same value
+// may be used in any number of runs.
 type Fault interface {
-	// Kind names the fault in results, such as "pause".
-	Kind() string
-	// Due is when it is to strike, since the measured window began.
-	Due() time.Duration
-	// Strike injects the fault now, stays as long as it lasts, and undoes it
-	// before it returns, even if ctx ends. Struck is when it was seen to be in
-	// force; it is the zero value if that was never seen, and then the error is
-	// not nil.
-	Strike(ctx context.Context, s *server.Server) (Struck, error)
+	// Name is what results and Parse call the fault, such as "pause".
+	Name() string
 	// String is the form that Parse reads.
 	String() string
+	// Plan says when the fault is to strike, and what.
+	Plan() Plan
+	// Check says in one line why the fault cannot strike e, or returns nil. The error
+	// wraps ErrLacks if e lacks a part, and ErrNotOurs if the servers are not ours.
+	Check(e *Env) error
+	// Inject checks e, puts the fault in force now, and returns when it was seen to be in
+	// force on all that it is meant for. On error nothing is in force any more, but what
+	// was killed stays dead.
+	Inject(ctx context.Context, e *Env) (*Injection, error)
 }
 
-// Struck is the time during which a fault was in force on every process that
-// it was meant for.
-type Struck struct{ From, To time.Time }
+// Plan says when a fault is to strike, and what.
+type Plan struct {
+	At  time.Duration // since the measured window began
+	For time.Duration // from the moment at which it is in force; 0 is until the window ends
+	// Part is what it strikes.
+	Part Part
+	// Data says that the servers have to keep their data on disk: see
+	// server.Options.Persist.
+	Data bool
+}
 
-// Run strikes each fault of plan when it is due after begin, one after the
-// other in that order, and records what was achieved. It ends with the first
-// error, or with ctx's if that ends; the list holds what struck until then.
-func Run(ctx context.Context, plan []Fault, s *server.Server, begin time.Time) ([]results.Fault, error) {
-	var list []results.Fault
+// Part is a part of an Env.
+type Part int
+
+// The parts.
+const (
+	Servers Part = iota // Env.Server
+	Network             // Env.Proxies
+	Clients             // Env.Workers
+)
+
+// An Env is what a run has that faults can strike. A part that the run lacks is nil.
+type Env struct {
+	Server *server.Server
+	// Proxies stand before the nodes of Server, in their order.
+	Proxies Proxies
+	// Workers are the processes in which the owners of the run live.
+	Workers []Worker
+	// Begin is when the measured window began.
+	Begin time.Time
+}
+
+// A Worker is a process in which owners of the run live.
+type Worker interface {
+	// Process is the zero value if the worker has ended or the system does not show it.
+	Process() server.Process
+	// Kill ends the process as kill -9 does, and returns when it has ended. The run goes
+	// on without its owners.
+	Kill() error
+}
+
+// lacks says in one line why e has not what f strikes, or returns nil.
+func (e *Env) lacks(f Fault) error {
+	switch f.Plan().Part {
+	case Servers:
+		if e.Server == nil {
+			return fmt.Errorf("%w: it has no servers", ErrLacks)
+		}
+	case Network:
+		if len(e.Proxies) == 0 {
+			return fmt.Errorf("%w: no proxies stand before its servers", ErrLacks)
+		}
+	case Clients:
+		if len(e.Workers) == 0 {
+			return fmt.Errorf("%w: its owners do not live in processes of their own; use -procs", ErrLacks)
+		}
+	}
+	return nil
+}
+
+// first is how many of all that there are a fault strikes, which was told n; 0 is all.
+func first(n, all int, what string) (int, error) {
+	if n < 0 || n > all {
+		return 0, fmt.Errorf("there are %d %s, and %d should be struck", all, what, n)
+	}
+	if n == 0 {
+		return all, nil
+	}
+	return n, nil
+}
+
+// An Injection is a fault in force, and the record of what was done and seen. It is not
+// safe for concurrent use.
+type Injection struct {
+	// From is when the fault was seen to be in force on all that it was meant for, To when
+	// it ceased to be; To is zero until Heal.
+	From, To time.Time
+
+	begin time.Time // of the window
+	notes []string
+	undo  func(context.Context) error // nil if nothing is to be undone
+}
+
+// injection begins the record of a fault in e.
+func (e *Env) injection() *Injection { return &Injection{begin: e.Begin} }
+
+// note adds what was done or seen now to the evidence.
+func (i *Injection) note(format string, args ...any) {
+	i.notes = append(i.notes, strconv.FormatInt(int64(time.Since(i.begin)), 10)+" ns: "+fmt.Sprintf(format, args...))
+}
+
+// Heal undoes the fault, also if ctx has ended, and returns when that was seen. A second
+// call does nothing.
+func (i *Injection) Heal(ctx context.Context) (err error) {
+	if i.undo != nil {
+		err = i.undo(context.WithoutCancel(ctx))
+		i.undo = nil
+	}
+	if i.To.IsZero() {
+		i.To = time.Now()
+	}
+	return err
+}
+
+// Evidence is what was done and seen so far, each with the instant in ns since the window
+// began: "2000123456 ns: SIGSTOP to process 71; …".
+func (i *Injection) Evidence() string { return strings.Join(i.notes, "; ") }
+
+// Check says in one line which fault of plan cannot strike e, and why, or returns nil.
+func Check(plan []Fault, e *Env) error {
 	for _, f := range plan {
-		timer := time.NewTimer(time.Until(begin.Add(f.Due())))
-		select {
-		case <-ctx.Done():
-			timer.Stop()
-			return list, fmt.Errorf("fault: %s was not reached: %w", f, context.Cause(ctx))
-		case <-timer.C:
-		}
-		struck, err := f.Strike(ctx, s)
-		if !struck.From.IsZero() {
-			list = append(list, results.Fault{Kind: f.Kind(), At: struck.From.Sub(begin), For: struck.To.Sub(struck.From)})
-		}
-		if err != nil {
-			return list, fmt.Errorf("fault: %s: %w", f, err)
+		if err := f.Check(e); err != nil {
+			return fmt.Errorf("fault: %s: %w", f, err)
 		}
 	}
-	return list, nil
+	return nil
 }
 
-// Parse reads one fault: "pause@2s+300ms" pauses the servers 2 s after the
-// measured window began, for 300 ms; with ":2" behind it, the first two of them.
-// "kill@2s" ends them until the window is over, "kill@2s:2" the first two.
-func Parse(text string) (Fault, error) {
-	kind, rest, ok := strings.Cut(text, "@")
-	rest, number, some := strings.Cut(rest, ":")
-	at, lasts, long := strings.Cut(rest, "+")
-	if !ok || (kind == "pause") && !long {
-		return nil, fmt.Errorf("%q is no fault: want pause@2s+300ms (kind, when, for how long) or kill@2s", text)
+// Run injects each fault of plan when it is due after e.Begin, heals it when its time is
+// over or ctx ends, and returns what was achieved in the order of plan. Faults that strike
+// the same part do so one after the other, in that order; the others do not wait for each
+// other. The first error heals all and is returned. That ctx ended is an error for a
+// fault that was cut short or not reached.
+func Run(ctx context.Context, plan []Fault, e *Env) ([]results.Fault, error) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	struck := make([]*results.Fault, len(plan))
+	failed := make(chan error, len(plan))
+	var parts sync.WaitGroup
+	for _, part := range []Part{Servers, Network, Clients} {
+		parts.Go(func() {
+			for i, f := range plan {
+				if f.Plan().Part != part {
+					continue
+				}
+				var err error
+				if struck[i], err = strike(ctx, f, e); err != nil {
+					failed <- fmt.Errorf("fault: %s %w", f, err)
+					cancel(err)
+					return
+				}
+			}
+		})
 	}
-	servers := 0
-	if some {
-		n, err := strconv.Atoi(number)
-		if err != nil || n < 1 {
-			return nil, fmt.Errorf("%q is no fault: %q is no number of servers", text, number)
+	parts.Wait()
+	close(failed)
+	var list []results.Fault
+	for _, one := range struck {
+		if one != nil {
+			list = append(list, *one)
 		}
-		servers = n
 	}
-	due, err := time.ParseDuration(at)
-	if err != nil || due < 0 {
-		return nil, fmt.Errorf("%q is no fault: %q is no time after the start, such as 2s", text, at)
+	return list, <-failed // nil if there was none
+}
+
+// strike injects f when it is due, and heals it when its time is over.
+func strike(ctx context.Context, f Fault, e *Env) (*results.Fault, error) {
+	p := f.Plan()
+	if !wait(ctx, time.Until(e.Begin.Add(p.At))) {
+		return nil, fmt.Errorf("was not reached: %w", context.Cause(ctx))
 	}
-	switch {
-	case kind == "kill" && long:
-		return nil, fmt.Errorf("%q is no fault: a server that is killed stays dead until the end: want kill@%s", text, at)
-	case kind == "kill":
-		return Kill{At: due, Servers: servers}, nil
-	case kind != "pause":
-		return nil, fmt.Errorf("%q is no fault: there is no %q, only pause and kill", text, kind)
+	i, err := f.Inject(ctx, e)
+	if err != nil {
+		return nil, fmt.Errorf("did not strike: %w", err)
 	}
-	d, err := time.ParseDuration(lasts)
-	if err != nil || d <= 0 {
-		return nil, fmt.Errorf("%q is no fault: %q is no length of time, such as 300ms", text, lasts)
+	if p.For == 0 {
+		<-ctx.Done()
+	} else if !wait(ctx, p.For) {
+		err = fmt.Errorf("was cut short after %s: %w", time.Since(i.From).Round(time.Millisecond), context.Cause(ctx))
 	}
-	return Pause{At: due, For: d, Servers: servers}, nil
+	if healed := i.Heal(ctx); healed != nil {
+		err = fmt.Errorf("was not healed: %w", healed)
+	}
+	return &results.Fault{Kind: f.Name(), At: i.From.Sub(e.Begin), For: i.To.Sub(i.From), Evidence: i.Evidence()}, err
+}
+
+// wait returns true after d, and false if ctx ends before.
+func wait(ctx context.Context, d time.Duration) bool {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+		return false
+	case <-timer.C:
+		return true
+	}
 }

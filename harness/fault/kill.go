@@ -10,47 +10,125 @@ import (
 
 // Kill ends servers as a crash does: connections break, and nothing listens at
 // their addresses until the measured window is over. Then they are started
-// again, empty, for the next run.
+// again for the next run, with what they had on disk: see Restart.
 type Kill struct {
 	At time.Duration // since the measured window began
 	// Servers is how many of the servers end, the first ones; 0 is all.
 	Servers int
 }
 
-// Kind is "kill".
-func (Kill) Kind() string { return "kill" }
-
-// Due is k.At.
-func (k Kill) Due() time.Duration { return k.At }
+// Name is "kill".
+func (Kill) Name() string { return "kill" }
 
 // String is the form that Parse reads.
-func (k Kill) String() string {
-	text := "kill@" + k.At.String()
-	if k.Servers > 0 {
-		text += fmt.Sprintf(":%d", k.Servers)
+func (k Kill) String() string { return write(k.Name(), k.At, 0, k.Servers) }
+
+// Plan strikes the servers until the window ends.
+func (k Kill) Plan() Plan { return Plan{At: k.At, Part: Servers} }
+
+// Check wants servers that we started from a program.
+func (k Kill) Check(e *Env) error { return killable(e, k) }
+
+// Inject ends the servers and waits for their ends; Heal starts them again.
+func (k Kill) Inject(ctx context.Context, e *Env) (*Injection, error) {
+	if err := k.Check(e); err != nil {
+		return nil, err
 	}
-	return text
+	return end(ctx, e, k.Servers, false)
 }
 
-// Strike kills the servers, stays until ctx ends, which is no error, and starts
-// them again. So a Kill is the last fault of a plan. The error wraps ErrNotOurs
-// where there is nothing that may be killed.
-func (k Kill) Strike(ctx context.Context, s *server.Server) (struck Struck, err error) {
-	if err := ctx.Err(); err != nil {
-		return Struck{}, err
+// Restart ends servers as a crash does, and starts them again at their addresses after a
+// while, with their data or empty. These are two faults with two names:
+//
+//	restart        The servers have what they had on disk. MySQL and PostgreSQL have each
+//	               committed write; sessions, and with them advisory locks, are gone.
+//	               ZooKeeper and etcd have each write, sessions and leases included:
+//	               they do not wait for their disk, but what they wrote outlives the
+//	               process in the memory of the system. Redis has its keys only if
+//	               server.Options.Persist is set; without that Restart is refused.
+//	restart-empty  The servers have a new directory and nothing in it: no key, row,
+//	               table, node, session or lease.
+type Restart struct {
+	At  time.Duration // since the measured window began
+	For time.Duration // from the end of the servers until they are started; that takes time of its own
+	// Servers is how many of the servers end, the first ones; 0 is all.
+	Servers int
+	Empty   bool // without their data
+}
+
+// Name is "restart", or "restart-empty".
+func (r Restart) Name() string {
+	if r.Empty {
+		return "restart-empty"
+	}
+	return "restart"
+}
+
+// String is the form that Parse reads.
+func (r Restart) String() string { return write(r.Name(), r.At, r.For, r.Servers) }
+
+// Plan strikes the servers.
+func (r Restart) Plan() Plan { return Plan{At: r.At, For: r.For, Part: Servers, Data: !r.Empty} }
+
+// Check wants servers that we started from a program, and that keep their data unless
+// they are to come back empty.
+func (r Restart) Check(e *Env) error {
+	if err := killable(e, r); err != nil {
+		return err
+	}
+	if !r.Empty && e.Server.Durable == server.KeepsNothing {
+		return fmt.Errorf("%w: %s keeps nothing on disk and would come back empty; use restart-empty, or server.Options.Persist",
+			ErrLacks, e.Server.Product)
+	}
+	return nil
+}
+
+// Inject ends the servers and waits for their ends; Heal starts them again, and returns
+// when they serve.
+func (r Restart) Inject(ctx context.Context, e *Env) (*Injection, error) {
+	if err := r.Check(e); err != nil {
+		return nil, err
+	}
+	return end(ctx, e, r.Servers, r.Empty)
+}
+
+// killable says why f may not end the servers of e, or returns nil.
+func killable(e *Env, f Fault) error {
+	if err := e.lacks(f); err != nil {
+		return err
 	}
 	switch {
-	case s.Source == server.Docker:
-		return Struck{}, fmt.Errorf("%w: a container is gone when its server ends; use -server binary", ErrNotOurs)
-	case len(s.Processes()) == 0:
-		return Struck{}, refusal(s)
+	case e.Server.Source == server.Docker:
+		return fmt.Errorf("%w: a container is gone when its server ends; use -server binary", ErrNotOurs)
+	case len(e.Server.Processes()) == 0:
+		return refusal(e.Server)
 	}
-	revive, err := s.Kill(k.Servers)
+	return nil
+}
+
+// end ends the first n servers of e until the injection is healed.
+func end(ctx context.Context, e *Env, n int, empty bool) (*Injection, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	killed, err := e.Server.Kill(n)
 	if err != nil {
-		return Struck{}, err
+		return nil, err
 	}
-	struck.From = time.Now()
-	<-ctx.Done()
-	struck.To = time.Now()
-	return struck, revive(context.WithoutCancel(ctx))
+	i := e.injection()
+	i.From = time.Now()
+	i.note("SIGKILL, and %s ended", pids(killed.Processes))
+	i.undo = func(ctx context.Context) error {
+		err := killed.Start(ctx, empty)
+		i.To = time.Now()
+		if err == nil {
+			what := "what they had on disk"
+			if empty {
+				what = "empty directories"
+			}
+			i.note("started again with %s; the servers now serve in %s", what, pids(e.Server.Processes()))
+		}
+		return err
+	}
+	return i, nil
 }

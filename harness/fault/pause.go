@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"strconv"
+	"strings"
 	"time"
 
 	"github.com/lockbench/lockbench/harness/server"
@@ -16,96 +18,113 @@ import (
 type Pause struct {
 	At  time.Duration // since the measured window began
 	For time.Duration // from the moment at which every process has stopped
-	// Servers is how many of the servers stop, the first ones; 0 is all.
+	// Servers is how many of the servers stop, the first ones; 0 is all. Of a cluster or an
+	// ensemble each member is one.
 	Servers int
 }
 
-// Kind is "pause".
-func (Pause) Kind() string { return "pause" }
-
-// Due is p.At.
-func (p Pause) Due() time.Duration { return p.At }
+// Name is "pause".
+func (Pause) Name() string { return "pause" }
 
 // String is the form that Parse reads.
-func (p Pause) String() string {
-	text := fmt.Sprintf("pause@%s+%s", p.At, p.For)
-	if p.Servers > 0 {
-		text += fmt.Sprintf(":%d", p.Servers)
+func (p Pause) String() string { return write(p.Name(), p.At, p.For, p.Servers) }
+
+// Plan strikes the servers.
+func (p Pause) Plan() Plan { return Plan{At: p.At, For: p.For, Part: Servers} }
+
+// Check wants servers that we started and whose processes this system shows.
+func (p Pause) Check(e *Env) error {
+	if err := e.lacks(p); err != nil {
+		return err
 	}
-	return text
+	if halt, _ := signals(); halt == nil || len(e.Server.Processes()) == 0 {
+		return refusal(e.Server)
+	}
+	return nil
+}
+
+// Inject stops the processes, and sees that all of their threads have stopped.
+func (p Pause) Inject(ctx context.Context, e *Env) (*Injection, error) {
+	if err := p.Check(e); err != nil {
+		return nil, err
+	}
+	lists := e.Server.ByServer()
+	running := 0
+	for _, list := range lists {
+		if len(list) > 0 {
+			running++
+		}
+	}
+	if running < len(lists) {
+		return nil, fmt.Errorf("only %d of %d servers are still running", running, len(lists))
+	}
+	n, err := first(p.Servers, len(lists), "servers")
+	if err != nil {
+		return nil, err
+	}
+	var all []server.Process
+	for _, list := range lists[:n] {
+		all = append(all, list...)
+	}
+	return freeze(ctx, e, all)
 }
 
 // stopWithin bounds the wait for all threads to have stopped; 3 ms is usual.
 const stopWithin = 5 * time.Second
 
-// Strike stops the processes, sees that all of their threads have stopped,
-// waits for p.For or until ctx ends, and lets them go on. The error wraps
-// ErrNotOurs where there is nothing that may be stopped, and ctx's error if
-// the pause was cut short.
-func (p Pause) Strike(ctx context.Context, s *server.Server) (struck Struck, err error) {
-	halt, resume := signals()
-	list := s.Processes()
-	if len(list) == 0 || halt == nil {
-		return Struck{}, refusal(s)
-	}
-	if len(list) < len(s.Deployment.Nodes) {
-		return Struck{}, fmt.Errorf("only %d of %d servers are still running", len(list), len(s.Deployment.Nodes))
-	}
-	if p.Servers > len(list) {
-		return Struck{}, fmt.Errorf("there are %d servers, and %d should stop", len(list), p.Servers)
-	}
-	if p.Servers > 0 {
-		list = list[:p.Servers]
-	}
+// freeze stops the processes of list until the injection is healed.
+func freeze(ctx context.Context, e *Env, list []server.Process) (*Injection, error) {
 	if err := ctx.Err(); err != nil {
-		return Struck{}, err
+		return nil, err
 	}
-	// Whatever happens from here on, nothing stays stopped.
-	defer func() {
-		if !struck.From.IsZero() {
-			struck.To = time.Now()
-		}
-		for _, proc := range list {
-			if e := proc.Signal(resume); e != nil && !errors.Is(e, os.ErrProcessDone) {
-				err = errors.Join(err, e)
+	halt, resume := signals()
+	i := e.injection()
+	i.undo = func(ctx context.Context) error {
+		var errs []error
+		for _, p := range list {
+			if !i.From.IsZero() && !p.Stopped() {
+				errs = append(errs, fmt.Errorf("process %d did not stay stopped", p.PID))
 			}
 		}
-	}()
-	for _, proc := range list {
-		if err := proc.Signal(halt); err != nil {
-			return Struck{}, err
+		i.To = time.Now()
+		for _, p := range list {
+			if err := p.Signal(resume); err != nil && !errors.Is(err, os.ErrProcessDone) {
+				errs = append(errs, err)
+			}
 		}
+		i.note("SIGCONT to %s", pids(list))
+		err := await(ctx, list, "did not go on", func(p server.Process) bool { return !p.Stopped() })
+		i.note("they go on")
+		return oneLine(append(errs, err))
 	}
-	if err := await(ctx, list); err != nil {
-		return Struck{}, err
-	}
-	struck.From = time.Now()
-	timer := time.NewTimer(p.For)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-	case <-ctx.Done():
-		err = fmt.Errorf("cut short after %s: %w", time.Since(struck.From).Round(time.Millisecond), context.Cause(ctx))
-	}
-	for _, proc := range list {
-		if !proc.Stopped() {
-			err = errors.Join(err, fmt.Errorf("process %d did not stay stopped", proc.PID))
+	stop := func() error {
+		for _, p := range list {
+			if err := p.Signal(halt); err != nil {
+				return err
+			}
 		}
+		i.note("SIGSTOP to %s", pids(list))
+		return await(ctx, list, "did not stop", server.Process.Stopped)
 	}
-	return struck, err
+	if err := stop(); err != nil {
+		return nil, oneLine([]error{err, i.Heal(ctx)}) // whatever happens, nothing stays stopped
+	}
+	i.From = time.Now()
+	i.note("all their threads have stopped")
+	return i, nil
 }
 
-// await polls until every thread of every process is stopped.
-func await(ctx context.Context, list []server.Process) error {
+// await polls until ok says yes of each process.
+func await(ctx context.Context, list []server.Process, what string, ok func(server.Process) bool) error {
 	ctx, cancel := context.WithTimeout(ctx, stopWithin)
 	defer cancel()
 	tick := time.NewTicker(time.Millisecond)
 	defer tick.Stop()
-	for _, proc := range list {
-		for !proc.Stopped() {
+	for _, p := range list {
+		for !ok(p) {
 			select {
 			case <-ctx.Done():
-				return fmt.Errorf("process %d did not stop: %w", proc.PID, context.Cause(ctx))
+				return fmt.Errorf("process %d %s: %w", p.PID, what, context.Cause(ctx))
 			case <-tick.C:
 			}
 		}
@@ -113,7 +132,33 @@ func await(ctx context.Context, list []server.Process) error {
 	return nil
 }
 
-// refusal says why nothing of s may be stopped, and what would help.
+// pids names the processes of list.
+func pids(list []server.Process) string {
+	text := "process"
+	if len(list) > 1 {
+		text += "es"
+	}
+	var ids []string
+	for _, p := range list {
+		ids = append(ids, strconv.Itoa(p.PID))
+	}
+	return text + " " + strings.Join(ids, ", ")
+}
+
+// oneLine is errors.Join without its line breaks.
+func oneLine(errs []error) (err error) {
+	for _, e := range errs {
+		switch {
+		case err == nil:
+			err = e
+		case e != nil:
+			err = fmt.Errorf("%w; %w", err, e)
+		}
+	}
+	return err
+}
+
+// refusal says why the processes of s may not be touched, and what would help.
 func refusal(s *server.Server) error {
 	switch {
 	case s.Source == server.URL:

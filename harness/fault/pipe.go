@@ -63,10 +63,10 @@ func (q *pipe) read() {
 	p := q.p
 	for {
 		p.mu.Lock()
-		for q.kept >= MaxKept && !q.l.dead {
+		for q.kept >= maxKept && !q.l.dead {
 			q.changed.Wait()
 		}
-		room := min(len(buf), MaxKept-q.kept)
+		room := min(len(buf), maxKept-q.kept)
 		dead := q.l.dead
 		p.mu.Unlock()
 		if dead {

@@ -35,7 +35,7 @@ const (
 
 // Delay hands everything on in order, each piece d after it came. The pieces
 // wait side by side, as on a long line, so throughput is bounded only by what
-// one direction of a connection may keep, MaxKept in d. Making a connection
+// one direction of a connection may keep, maxKept in d. Making a connection
 // takes no longer.
 func Delay(d time.Duration) Mode { return Mode(max(d, 0)) }
 
@@ -65,9 +65,9 @@ const (
 	Down                  // from server to client
 )
 
-// MaxKept bounds the bytes that a Proxy keeps of one direction of one
+// maxKept bounds the bytes that a Proxy keeps of one direction of one
 // connection; a sender that has more is left to wait, as by a full TCP window.
-const MaxKept = 1 << 20
+const maxKept = 1 << 20
 
 // A Proxy stands between the clients and the server at one TCP address and does
 // to each direction what its mode says, whatever the protocol. Modes change at
@@ -132,6 +132,13 @@ func (p *Proxy) Set(d Direction, m Mode) {
 		}
 		q.changed.Broadcast()
 	}
+}
+
+// Mode is the one in force for direction d.
+func (p *Proxy) Mode(d Direction) Mode {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.modes[d]
 }
 
 // SetBoth puts m in force for both directions.

@@ -120,10 +120,10 @@ func TestProxyKeepsLittle(t *testing.T) {
 		sent <- errors.Join(err, client.CloseWrite())
 	}()
 	b.until("the bound is reached", func(got Traffic) bool {
-		if got.Kept[Up] > MaxKept {
-			t.Fatalf("%d bytes kept, above %d", got.Kept[Up], MaxKept)
+		if got.Kept[Up] > maxKept {
+			t.Fatalf("%d bytes kept, above %d", got.Kept[Up], maxKept)
 		}
-		return got.Kept[Up] == MaxKept
+		return got.Kept[Up] == maxKept
 	})
 	select {
 	case err := <-sent:

@@ -26,7 +26,7 @@ func spawn(cmd *exec.Cmd, unprivileged bool) (*child, error) {
 		err := cmd.Start()
 		if err == nil {
 			// Nobody has waited for it yet, so the id is still its own.
-			if p, ok := process(cmd.Process.Pid); ok {
+			if p, ok := FindProcess(cmd.Process.Pid); ok {
 				c.proc = []Process{p}
 			}
 		}
@@ -51,8 +51,8 @@ func (c *child) processes() []Process {
 	}
 }
 
-// stop kills the child and waits for it. There is nothing to save: no server
-// of ours keeps its data.
+// stop kills the child and waits for it. There is nothing to save: what a server of ours
+// keeps, it has on disk, and its directory is removed at the end.
 func (c *child) stop() error {
 	_ = c.cmd.Process.Kill() // it may have ended by itself
 	<-c.done

@@ -279,7 +279,7 @@ func insideOf(pid int, id string) []Process {
 		if err != nil || strings.TrimSpace(string(name)) == "sh" {
 			continue
 		}
-		if p, ok := process(kid); ok {
+		if p, ok := FindProcess(kid); ok {
 			list = append(list, p)
 		}
 	}

@@ -8,7 +8,7 @@ import (
 
 // What a thread has used counts when it has ended.
 func TestCPUOfEndedThreads(t *testing.T) {
-	self, ok := process(os.Getpid())
+	self, ok := FindProcess(os.Getpid())
 	if !ok {
 		t.Fatal("this process is not to be seen")
 	}

@@ -83,8 +83,8 @@ func TestBuiltInEtcd(t *testing.T) {
 			if d.Source != "embedded" || d.Product != "etcd" || d.Version != version.Version || d.Options != "unsafe-no-fsync" {
 				t.Errorf("it is described as %+v", d)
 			}
-			if len(d.Nodes) != members || len(s.Processes()) != members || slices.Contains(s.PIDs(), os.Getpid()) {
-				t.Errorf("%d members want as many processes, and not ours: %v, %v", members, d.Nodes, s.PIDs())
+			if len(d.Nodes) != members || len(s.Processes()) != members || slices.ContainsFunc(s.Processes(), func(p server.Process) bool { return p.PID == os.Getpid() }) {
+				t.Errorf("%d members want as many processes, and not ours: %v, %v", members, d.Nodes, s.Processes())
 			}
 			before, err := s.Usage(t.Context())
 			if err != nil {
@@ -142,22 +142,26 @@ func TestBuiltInEtcdFaults(t *testing.T) {
 	if _, err := c.Put(ctx, "k", "kept"); err != nil {
 		t.Fatal(err)
 	}
-	if struck, err := (fault.Pause{For: 20 * time.Millisecond}).Strike(ctx, s); err != nil || struck.From.IsZero() {
-		t.Errorf("pause: %+v, %v", struck, err)
+	paused, err := fault.Pause{}.Inject(ctx, &fault.Env{Server: s})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := paused.Heal(ctx); err != nil {
+		t.Error(err)
 	}
 	if v := get(ctx, t, c, "k"); v != "kept" {
 		t.Errorf("after the pause the key has the value %q", v)
 	}
 
 	first := s.Processes()[0]
-	revive, err := s.Kill(0)
+	killed, err := s.Kill(0)
 	if err != nil {
 		t.Fatal(err)
 	}
 	if first.Alive() || len(s.Processes()) != 0 {
 		t.Errorf("process %d goes on after Kill; there are %v", first.PID, s.Processes())
 	}
-	if err := revive(ctx); err != nil {
+	if err := killed.Start(ctx, false); err != nil {
 		t.Fatal(err)
 	}
 	if again := s.Processes(); len(again) != 1 || again[0] == first {
@@ -167,14 +171,14 @@ func TestBuiltInEtcdFaults(t *testing.T) {
 		t.Errorf("after its end the key has the value %q", v)
 	}
 
-	// The fault ends the server until its ctx ends.
-	killed, done := context.WithTimeout(ctx, 20*time.Millisecond)
-	defer done()
-	if struck, err := (fault.Kill{}).Strike(killed, s); err != nil || struck.From.IsZero() {
-		t.Errorf("kill: %+v, %v", struck, err)
+	if killed, err = s.Kill(0); err != nil {
+		t.Fatal(err)
 	}
-	if v := get(ctx, t, c, "k"); v != "kept" {
-		t.Errorf("after the fault the key has the value %q", v)
+	if err := killed.Start(ctx, true); err != nil {
+		t.Fatal(err)
+	}
+	if v := get(ctx, t, c, "k"); v != "" {
+		t.Errorf("started again empty the key has the value %q", v)
 	}
 }
 

@@ -24,7 +24,7 @@ type family struct {
 	// usual is the image where scripts/image has made none, "" if one has to be given;
 	// contain starts one server from an image.
 	usual   string
-	contain func(ctx context.Context, e *engine, image string) (*box, lock.Endpoint, error)
+	contain func(ctx context.Context, e *engine, image string, o Options) (*box, lock.Endpoint, error)
 	// embedded finds the server that is built into this program; nil if there is none.
 	embedded func(o Options) (installed, error)
 	// told is what launch and contain tell a server of its settings that the server may
@@ -41,6 +41,7 @@ type family struct {
 type installed struct {
 	path, product, version string
 	env                    []string // what it wants beside our own environment
+	persist                bool     // see Options
 	// imitate starts an imitation of the server inside this process. If it is not nil
 	// there is no program to launch.
 	imitate func() (host, lock.Endpoint, error)
@@ -208,7 +209,7 @@ func (f family) starter(ctx context.Context, s *Server, n lock.Needs, o Options,
 			return nil, err
 		}
 		return func(int) (host, lock.Endpoint, error) {
-			b, e, err := f.contain(ctx, eng, image)
+			b, e, err := f.contain(ctx, eng, image, o)
 			if err != nil {
 				return nil, "", err
 			}

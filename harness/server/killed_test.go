@@ -255,7 +255,7 @@ func TestServerThatDies(t *testing.T) {
 	if err := dead.Signal(os.Kill); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "the death of one server", func() bool { return len(s.PIDs()) == 1 })
+	eventually(t, "the death of one server", func() bool { return len(s.Processes()) == 1 })
 	if _, err := s.Usage(t.Context()); err == nil {
 		t.Error("a dead server has a usage")
 	}
@@ -268,7 +268,7 @@ func TestServerThatDies(t *testing.T) {
 }
 
 func TestProcessOfAnotherTime(t *testing.T) {
-	self, ok := process(os.Getpid())
+	self, ok := FindProcess(os.Getpid())
 	if !ok {
 		if runtime.GOOS == "linux" {
 			t.Fatal("this process is not there")

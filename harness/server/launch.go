@@ -104,7 +104,7 @@ func launchOnce(ctx context.Context, d *tempDir, p program) (*running, error) {
 	if err != nil {
 		return nil, err
 	}
-	r := &running{program: p, argv: args, dir: dir, addr: net.JoinHostPort("127.0.0.1", strconv.Itoa(ports[0])), mind: d.j.mind}
+	r := &running{program: p, argv: args, dir: dir, ports: ports, addr: net.JoinHostPort("127.0.0.1", strconv.Itoa(ports[0])), mind: d.j.mind}
 	if err := r.start(ctx); err != nil {
 		return nil, err
 	}

@@ -17,7 +17,7 @@ mariadb-install-db --force --user=root --datadir=/var/lib/mysql/lockbench `
 
 // containMySQL starts one container of a MariaDB, whose data lie in the volume that
 // its image has.
-func containMySQL(ctx context.Context, e *engine, image string) (*box, lock.Endpoint, error) {
+func containMySQL(ctx context.Context, e *engine, image string, _ Options) (*box, lock.Endpoint, error) {
 	b, err := e.launch(ctx, imaged{
 		kind: "mysql", image: image, user: "0", programs: []string{"mariadbd"}, port: "3306/tcp",
 		first: mysqlFirst + strings.Join(mysqlInstall(), " "),

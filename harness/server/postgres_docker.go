@@ -15,7 +15,7 @@ initdb %s
 echo 'host all all all trust' >>"$PGDATA/pg_hba.conf"`
 
 // containPostgres starts one container of a PostgreSQL.
-func containPostgres(ctx context.Context, e *engine, image string) (*box, lock.Endpoint, error) {
+func containPostgres(ctx context.Context, e *engine, image string, _ Options) (*box, lock.Endpoint, error) {
 	b, err := e.launch(ctx, imaged{
 		kind: "postgresql", image: image, user: "postgres", programs: []string{"postgres"}, port: "5432/tcp", tree: true,
 		first: fmt.Sprintf(postgresFirst, strings.Join(postgresInit(), " ")),

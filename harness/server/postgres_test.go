@@ -34,7 +34,7 @@ func TestPostgresProcesses(t *testing.T) {
 			found = found || p.PID == session
 		}
 		if !found {
-			t.Errorf("the session %d is none of the server's processes %v", session, s.PIDs())
+			t.Errorf("the session %d is none of the server's processes %v", session, s.Processes())
 		}
 		before, err := s.Usage(t.Context())
 		if err != nil {

@@ -53,9 +53,9 @@ func (p Process) Signal(sig os.Signal) error {
 	return nil
 }
 
-// process looks up the process that has pid now; ok is false where the system
+// FindProcess looks up the process that has pid now; ok is false where the system
 // does not show it.
-func process(pid int) (p Process, ok bool) {
+func FindProcess(pid int) (p Process, ok bool) {
 	_, start, err := stat(filepath.Join(procDir(pid), "stat"))
 	return Process{PID: pid, Start: start}, err == nil
 }
@@ -68,7 +68,7 @@ func children(pid int) (list []Process) {
 		b, _ := os.ReadFile(f) // of a thread that has just ended there is nothing to read
 		for field := range strings.FieldsSeq(string(b)) {
 			if id, err := strconv.Atoi(field); err == nil {
-				if p, ok := process(id); ok {
+				if p, ok := FindProcess(id); ok {
 					list = append(list, p)
 				}
 			}

@@ -48,7 +48,7 @@ func TestCompareAndDelete(t *testing.T) {
 		}
 	}()
 	// The launcher has replaced itself by the server.
-	if n := len(s.PIDs()); n != 1 && len(s.Processes()) != 0 {
+	if n := len(s.Processes()); n != 1 && len(s.Processes()) != 0 {
 		t.Errorf("%d processes, want 1", n)
 	}
 	u, err := s.Usage(t.Context())

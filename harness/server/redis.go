@@ -208,7 +208,7 @@ func redisDurable(options string) string {
 	case strings.Contains(options, "appendonly yes"):
 		return "writes, on disk within a second"
 	case strings.Contains(options, "appendonly no") && strings.Contains(options, "save ''"):
-		return "nothing"
+		return KeepsNothing
 	case strings.Contains(options, "save "):
 		return "snapshots, minutes old"
 	}

@@ -26,7 +26,7 @@ func locateRedis(ctx context.Context, o Options) (installed, error) {
 	if err != nil {
 		return installed{}, err
 	}
-	i := installed{path: path}
+	i := installed{path: path, persist: o.Persist}
 	i.product, i.version = redisVersion(ctx, path)
 	t, _ := o.topology("redis") // who asks has seen the error
 	switch {
@@ -45,11 +45,11 @@ func locateRedis(ctx context.Context, o Options) (installed, error) {
 func launchRedis(ctx context.Context, i installed, d *tempDir, t lock.Topology, g *group) (lock.Endpoint, error) {
 	switch t {
 	case lock.Cluster:
-		return startCluster(ctx, i.path, d, g)
+		return startCluster(ctx, i, d, g)
 	case lock.Sentinel:
-		return startSentinel(ctx, i.path, d, g)
+		return startSentinel(ctx, i, d, g)
 	}
-	r, err := startRedis(ctx, i.path, d, role{})
+	r, err := startRedis(ctx, i, d, role{})
 	if err != nil {
 		return "", err
 	}
@@ -57,30 +57,41 @@ func launchRedis(ctx context.Context, i installed, d *tempDir, t lock.Topology, 
 	return lock.Endpoint("redis://" + r.addr), nil
 }
 
-// redisFlags keep nothing on disk: a benchmark of locks must not measure one.
-func redisFlags() []string { return []string{"--save", "", "--appendonly", "no"} }
+// redisFlags say what a server keeps on its disk; see Options.Persist.
+func redisFlags(persist bool) []string {
+	if persist {
+		return []string{"--save", "", "--appendonly", "yes", "--appendfsync", "always"}
+	}
+	return []string{"--save", "", "--appendonly", "no"}
+}
 
 // A role is what a server program is started as. The zero value is a server by
 // itself.
 type role struct {
 	// mode is what the server must say that it is, see redisNode.look.
 	mode string
-	// args are the arguments beside the address and the directory; nil are
-	// redisFlags.
-	args func(ctx context.Context, port int, dir string) ([]string, error)
+	// args are the arguments beside those of redisFlags, the address and the directory;
+	// nil are none.
+	args func(ctx context.Context, dir string) ([]string, error)
 }
 
 // startRedis starts the program in a role on a free port of the loopback, in a directory of
 // its own under d.
-func startRedis(ctx context.Context, path string, d *tempDir, as role) (*running, error) {
-	if as.args == nil {
-		as.args = func(context.Context, int, string) ([]string, error) { return redisFlags(), nil }
-	}
+func startRedis(ctx context.Context, i installed, d *tempDir, as role) (*running, error) {
 	return launch(ctx, d, program{
-		path: path, grouped: as.mode != alone,
+		path: i.path, grouped: as.mode != alone,
 		args: func(ctx context.Context, ports []int, dir string) ([]string, error) {
-			args, err := as.args(ctx, ports[0], dir)
-			return append(args, "--port", strconv.Itoa(ports[0]), "--bind", "127.0.0.1", "--protected-mode", "yes", "--dir", dir), err
+			var args []string
+			if as.args != nil {
+				var err error
+				if args, err = as.args(ctx, dir); err != nil {
+					return nil, err
+				}
+			}
+			if as.mode != watcher {
+				args = append(args, redisFlags(i.persist)...)
+			}
+			return append(args, "--port", strconv.Itoa(ports[0]), "--bind", "127.0.0.1", "--protected-mode", "yes", "--dir", dir), nil
 		},
 		ready: redisReady,
 		join: func(ctx context.Context, addr string, pid int) error {

@@ -189,7 +189,7 @@ func (c *cluster) close() error {
 
 // startCluster starts masters and makes them one cluster. What has been started
 // is added to g.
-func startCluster(ctx context.Context, path string, d *tempDir, g *group) (lock.Endpoint, error) {
+func startCluster(ctx context.Context, i installed, d *tempDir, g *group) (lock.Endpoint, error) {
 	var nodes []*redisNode
 	defer func() {
 		for _, n := range nodes {
@@ -198,13 +198,13 @@ func startCluster(ctx context.Context, path string, d *tempDir, g *group) (lock.
 	}()
 	var addrs []string
 	for range masters {
-		r, err := startRedis(ctx, path, d, role{clustered, func(ctx context.Context, _ int, _ string) ([]string, error) {
+		r, err := startRedis(ctx, i, d, role{clustered, func(ctx context.Context, _ string) ([]string, error) {
 			// Left to itself the server takes its port + 10000, which nobody has
 			// seen to be free.
 			bus, err := d.port(ctx)
-			return append(redisFlags(), "--cluster-enabled", "yes", "--cluster-port", strconv.Itoa(bus),
+			return []string{"--cluster-enabled", "yes", "--cluster-port", strconv.Itoa(bus),
 				// How long a node may be silent: a machine that measures is busy.
-				"--cluster-node-timeout", "60000"), err
+				"--cluster-node-timeout", "60000"}, err
 		}})
 		if err != nil {
 			return "", err

@@ -63,7 +63,7 @@ func (n *redisNode) lookEmbedded(ctx context.Context) error {
 	if m, ok := hello.(map[any]any); ok {
 		n.is.speaks, _ = m["version"].(string)
 	}
-	n.is.product, n.is.version, n.is.options, n.is.durable = "miniredis", miniredisVersion(), embeddedOptions, "nothing"
+	n.is.product, n.is.version, n.is.options, n.is.durable = "miniredis", miniredisVersion(), embeddedOptions, KeepsNothing
 	return nil
 }
 

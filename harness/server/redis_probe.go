@@ -106,6 +106,8 @@ func probe(ctx context.Context, o *redis.Options) error {
 	}
 	line, err := bufio.NewReaderSize(io.LimitReader(c, 512), 512).ReadString('\n')
 	switch {
+	case strings.HasPrefix(line, "-LOADING"):
+		return fmt.Errorf("%s is still loading its data", o.Addr)
 	case strings.HasPrefix(line, "+PONG\r\n"), strings.HasPrefix(line, "-") && strings.HasSuffix(line, "\r\n"):
 		return nil
 	case strings.HasPrefix(line, "\x15\x03"):

@@ -178,9 +178,9 @@ func (w *watched) close() error {
 
 // startSentinel starts a master, a replica of it, and sentinels that watch both.
 // What has been started is added to g.
-func startSentinel(ctx context.Context, path string, d *tempDir, g *group) (lock.Endpoint, error) {
+func startSentinel(ctx context.Context, i installed, d *tempDir, g *group) (lock.Endpoint, error) {
 	begin := func(as role) (string, error) {
-		r, err := startRedis(ctx, path, d, as)
+		r, err := startRedis(ctx, i, d, as)
 		if err != nil {
 			return "", err
 		}
@@ -188,20 +188,20 @@ func startSentinel(ctx context.Context, path string, d *tempDir, g *group) (lock
 		return r.addr, nil
 	}
 	// A replica's first copy would wait 5 s for others that may come.
-	data := append(redisFlags(), "--repl-diskless-sync-delay", "0")
-	first, err := begin(role{alone, func(context.Context, int, string) ([]string, error) { return data, nil }})
+	data := []string{"--repl-diskless-sync-delay", "0"}
+	first, err := begin(role{alone, func(context.Context, string) ([]string, error) { return data, nil }})
 	if err != nil {
 		return "", err
 	}
 	at := strings.Replace(first, ":", " ", 1)
-	if _, err := begin(role{follower, func(context.Context, int, string) ([]string, error) {
+	if _, err := begin(role{follower, func(context.Context, string) ([]string, error) {
 		return append([]string{"--replicaof", at}, data...), nil
 	}}); err != nil {
 		return "", err
 	}
 	var watchers []string
 	for range sentinels {
-		one, err := begin(role{watcher, func(_ context.Context, _ int, dir string) ([]string, error) {
+		one, err := begin(role{watcher, func(_ context.Context, dir string) ([]string, error) {
 			// Sentinels keep what they learn in their file.
 			conf := filepath.Join(dir, "sentinel.conf")
 			text := fmt.Sprintf("sentinel monitor %s %s %d\n"+

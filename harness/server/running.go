@@ -3,7 +3,6 @@ package server
 import (
 	"bytes"
 	"context"
-	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -17,10 +16,11 @@ import (
 // killed and started again at the same address.
 type running struct {
 	program
-	argv []string
-	dir  string // its working directory, which keeps the log
-	addr string // host:port
-	mind func(pid int)
+	argv  []string
+	dir   string // its working directory, which keeps the log
+	addr  string // host:port
+	ports []int  // all that it was given; the first is in addr
+	mind  func(pid int)
 
 	mu  sync.Mutex
 	now *child
@@ -58,6 +58,22 @@ func (r *running) start(ctx context.Context) error {
 	return nil
 }
 
+// empty removes what the server has in its directory, and prepares that as for the first
+// start. The server has ended.
+func (r *running) empty(ctx context.Context) error {
+	list, err := os.ReadDir(r.dir)
+	if err != nil {
+		return err
+	}
+	for _, f := range list {
+		if err := os.RemoveAll(filepath.Join(r.dir, f.Name())); err != nil {
+			return err
+		}
+	}
+	r.argv, err = r.args(ctx, r.ports, r.dir)
+	return err
+}
+
 func (r *running) child() *child {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -86,58 +102,4 @@ func (r *running) stop() error {
 		}
 	}
 	return err
-}
-
-// Kill ends the first n servers as kill -9 does, all if n is 0, and returns when
-// they have ended. Revive starts them again at their addresses, with what they had
-// on disk, which must be before Close. On error nothing has been killed.
-func (s *Server) Kill(n int) (revive func(context.Context) error, err error) {
-	var all []*running
-	for _, h := range s.hosts {
-		if r, ok := h.(*running); ok && !r.grouped && len(r.processes()) > 0 {
-			all = append(all, r)
-		}
-	}
-	if len(all) == 0 || len(all) < len(s.hosts) {
-		return nil, fmt.Errorf("server: %d of %d servers are running, started here and from a program; no other can be killed",
-			len(all), len(s.Deployment.Nodes))
-	}
-	if n < 0 || n > len(all) {
-		return nil, fmt.Errorf("server: there are %d servers, and %d should be killed", len(all), n)
-	}
-	if n > 0 {
-		all = all[:n]
-	}
-	for _, r := range all {
-		_ = r.stop() // it only ever kills and waits
-	}
-	return func(ctx context.Context) error {
-		var errs []error
-		for i, r := range all {
-			if err := s.restart(ctx, i, r); err != nil {
-				errs = append(errs, s.nodeErr("start again", i, err))
-			}
-		}
-		return errors.Join(errs...)
-	}, nil
-}
-
-// restart starts node i again, sees that it is the one that answers, and connects to it.
-func (s *Server) restart(ctx context.Context, i int, r *running) error {
-	if err := r.start(ctx); err != nil {
-		return err
-	}
-	if err := r.join(ctx, r.addr, r.pid()); err != nil {
-		return err
-	}
-	n, err := s.meet(ctx, s.Deployment.Nodes[i])
-	if err != nil {
-		return err
-	}
-	s.mu.Lock()
-	old := s.nodes[i]
-	s.nodes[i] = n
-	s.mu.Unlock()
-	_ = old.close() // its server has ended
-	return nil
 }

@@ -62,6 +62,11 @@ type Options struct {
 	// the usual image of its kind, for "redis" redis:8; "etcd" has none. An image has
 	// to have a shell.
 	Images map[string]string
+	// Persist has a Redis that is started write each command to its disk before it
+	// answers (appendonly yes, appendfsync always), so that it has its keys when it is
+	// started again. False keeps nothing on disk, because a benchmark of locks must not
+	// measure one. Servers of the other kinds keep their data in any case.
+	Persist bool
 	// Embeds says, by kind, which setting of the environment, NAME=VALUE, makes such a
 	// server of this program when it is run again as a child. Nil, which is also what
 	// FromEnv gives, says that it cannot be one; etcdchild.Embeds is for programs that
@@ -114,6 +119,9 @@ func (s Source) valid() error {
 	return fmt.Errorf("%q is no source of servers: want url, binary, docker or embedded", string(s))
 }
 
+// KeepsNothing is the Server.Durable of a server that has no data when it is started again.
+const KeepsNothing = "nothing"
+
 // Server is a set of independent nodes of one kind. Its methods are safe for
 // concurrent use.
 type Server struct {
@@ -124,7 +132,7 @@ type Server struct {
 	// Options are the settings of node 0 that matter for figures, such as
 	// "save '' appendonly no"; "" where the server does not tell.
 	Options string
-	// Durable says what of what it was told outlives the end of node 0: "nothing",
+	// Durable says what of what it was told outlives the end of node 0: KeepsNothing,
 	// "each write, on disk", …; "" where the server does not tell.
 	Durable    string
 	Deployment lock.Deployment
@@ -248,13 +256,27 @@ func (s *Server) nodeErr(what string, i int, err error) error {
 // for the source url, for the imitation of Redis, and for containers on another
 // machine.
 func (s *Server) Processes() []Process {
-	var list []Process
+	return slices.Concat(s.ByServer()...)
+}
+
+// ByServer is Processes by the server that they belong to: one list for each node, and
+// one for each server of a node that stands for several. A list is empty where the
+// server has ended or its processes cannot be seen.
+func (s *Server) ByServer() (lists [][]Process) {
 	for _, h := range s.hosts {
-		if h != nil {
-			list = append(list, h.processes()...)
+		g, ok := h.(*group)
+		switch {
+		case ok:
+			for _, one := range *g {
+				lists = append(lists, one.processes())
+			}
+		case h != nil:
+			lists = append(lists, h.processes())
+		default:
+			lists = append(lists, nil)
 		}
 	}
-	return list
+	return lists
 }
 
 // Memory is what the servers that we started have in RAM, in bytes; NaN where it
@@ -264,15 +286,6 @@ func (s *Server) Memory() float64 {
 		return bytes
 	}
 	return math.NaN()
-}
-
-// PIDs lists the ids of Processes.
-func (s *Server) PIDs() []int {
-	var list []int
-	for _, p := range s.Processes() {
-		list = append(list, p.PID)
-	}
-	return list
 }
 
 // Close stops what Start started, waits until it is gone and removes its

@@ -128,8 +128,8 @@ func TestSources(t *testing.T) {
 					t.Error(err)
 				}
 			}
-			if src == Binary && len(s.PIDs()) != 3 {
-				t.Errorf("pids %v, want 3", s.PIDs())
+			if src == Binary && len(s.Processes()) != 3 {
+				t.Errorf("pids %v, want 3", s.Processes())
 			}
 			checkUsage(t, s)
 			checkRTT(t, s)
@@ -297,7 +297,7 @@ func wantGone(t *testing.T, id string) {
 func TestURL(t *testing.T) {
 	own := start(t, lock.Needs{Kind: "redis", Nodes: 2}, Options{Source: Binary})
 	s := start(t, lock.Needs{Kind: "redis", Nodes: 2}, Options{URLs: map[string][]lock.Endpoint{"redis": own.Deployment.Nodes}})
-	if s.Source != URL || s.Version != own.Version || len(s.PIDs()) != 0 || len(s.Deployment.Nodes) != 2 {
+	if s.Source != URL || s.Version != own.Version || len(s.Processes()) != 0 || len(s.Deployment.Nodes) != 2 {
 		t.Errorf("%+v", Describe(s))
 	}
 	checkUsage(t, s)
@@ -305,7 +305,7 @@ func TestURL(t *testing.T) {
 	if err := s.Close(); err != nil {
 		t.Fatal(err)
 	}
-	if len(own.PIDs()) != 2 || !listens(own.Deployment.Nodes[0]) {
+	if len(own.Processes()) != 2 || !listens(own.Deployment.Nodes[0]) {
 		t.Error("Close stopped a server that it had not started")
 	}
 

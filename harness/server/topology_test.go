@@ -51,7 +51,7 @@ func TestCluster(t *testing.T) {
 	if len(s.Deployment.Nodes) != 1 || s.Deployment.Nodes[0].Topology() != lock.Cluster || len(d.Nodes) != 3 || d.Topology != "cluster" {
 		t.Fatalf("deployment %v, described as %+v", s.Deployment, d)
 	}
-	if n := len(s.PIDs()); n != 3 {
+	if n := len(s.Processes()); n != 3 {
 		t.Errorf("%d processes, want 3", n)
 	}
 	before, err := s.Usage(t.Context())
@@ -151,7 +151,7 @@ func TestSentinel(t *testing.T) {
 	if len(s.Deployment.Nodes) != 1 || s.Deployment.Nodes[0].Topology() != lock.Sentinel || len(d.Nodes) != 1 || d.Topology != "sentinel" {
 		t.Fatalf("deployment %v, described as %+v", s.Deployment, d)
 	}
-	if n := len(s.PIDs()); n != 5 {
+	if n := len(s.Processes()); n != 5 {
 		t.Errorf("%d processes, want 5", n)
 	}
 	o, err := redis.ParseURL(d.Nodes[0])

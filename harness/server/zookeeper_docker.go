@@ -16,7 +16,7 @@ clientPort=2181' >/tmp/zoo.cfg`
 
 // containZookeeper starts one container of a ZooKeeper, whose data lie in the volume
 // that its image has.
-func containZookeeper(ctx context.Context, e *engine, image string) (*box, lock.Endpoint, error) {
+func containZookeeper(ctx context.Context, e *engine, image string, _ Options) (*box, lock.Endpoint, error) {
 	b, err := e.launch(ctx, imaged{
 		kind: "zookeeper", image: image, user: "0", programs: []string{"java"}, port: "2181/tcp",
 		first: keeperFirst,

@@ -35,8 +35,8 @@ func TestZooKeeper(t *testing.T) {
 			if topology == lock.Ensemble {
 				want = 3
 			}
-			if s.Product != "zookeeper" || s.Version == "" || !strings.Contains(s.Options, "forceSync no") || len(s.PIDs()) != want {
-				t.Errorf("%s %q, options %q, processes %v", s.Product, s.Version, s.Options, s.PIDs())
+			if s.Product != "zookeeper" || s.Version == "" || !strings.Contains(s.Options, "forceSync no") || len(s.Processes()) != want {
+				t.Errorf("%s %q, options %q, processes %v", s.Product, s.Version, s.Options, s.Processes())
 			}
 			if topology == lock.Ensemble && len(s.Members) != want || topology == lock.Single && s.Members != nil {
 				t.Errorf("the members are %v", s.Members)
@@ -93,7 +93,7 @@ func TestZooKeeper(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if u.Source != server.URL || u.Version != s.Version || len(u.PIDs()) != 0 {
+			if u.Source != server.URL || u.Version != s.Version || len(u.Processes()) != 0 {
 				t.Errorf("by its address it is %+v", u)
 			}
 			if err := u.Close(); err != nil {

@@ -1,0 +1,77 @@
+package fault
+
+import (
+	"strings"
+	"testing"
+	"time"
+)
+
+func TestParse(t *testing.T) {
+	const ms = time.Millisecond
+	for text, want := range map[string]Fault{
+		"pause@2s+300ms":           Pause{At: 2 * time.Second, For: 300 * ms},
+		"pause@0s+1s":              Pause{For: time.Second},
+		"pause@0s+1s:2":            Pause{For: time.Second, Servers: 2},
+		"kill@2s":                  Kill{At: 2 * time.Second},
+		"kill@100ms:2":             Kill{At: 100 * ms, Servers: 2},
+		"restart@2s+500ms":         Restart{At: 2 * time.Second, For: 500 * ms},
+		"restart-empty@2s+500ms:1": Restart{At: 2 * time.Second, For: 500 * ms, Servers: 1, Empty: true},
+		"cut@2s+500ms":             Cut{At: 2 * time.Second, For: 500 * ms},
+		"rtt@2s+1s:50ms":           RTT{At: 2 * time.Second, For: time.Second, Add: 50 * ms},
+		"kill-client@2s":           KillClient{At: 2 * time.Second, Clients: 1},
+		"kill-client@2s:2":         KillClient{At: 2 * time.Second, Clients: 2},
+		"stall-client@2s+1s":       StallClient{At: 2 * time.Second, For: time.Second, Clients: 1},
+	} {
+		f, err := Parse(text)
+		if err != nil || f != want {
+			t.Errorf("%s: %v, %v", text, f, err)
+			continue
+		}
+		if again, err := Parse(f.String()); err != nil || again != f {
+			t.Errorf("%s is read back as %v, %v", f, again, err)
+		}
+	}
+	for text, want := range map[string]string{
+		"":                `there is no ""; want NAME@AT[+FOR][:N], such as pause@2s+300ms, with the NAME pause, kill, restart, restart-empty, cut, rtt, kill-client, stall-client`,
+		"pause":           "want pause@2s+300ms",
+		"pause@2s":        "does not say for how long: want pause@2s+300ms",
+		"pause@x+1s":      `"x" is no time after the start`,
+		"pause@-1s+1s":    `"-1s" is no time after the start`,
+		"pause@1s+0s":     `"0s" is no length of time`,
+		"pause@1s+":       `"" is no length of time`,
+		"explode@1s+1s":   `there is no "explode"; want NAME@AT[+FOR][:N]`,
+		"restart-emtpy@1": `there is no "restart-emtpy"; want NAME@AT[+FOR][:N]`,
+		"kill":            "want kill@2s",
+		"kill@x":          `"x" is no time after the start`,
+		"kill@1s+1s":      "kill ends with the run and takes no +1s: want kill@2s",
+		"kill@1s:0":       `"0" is no number`,
+		"pause@1s+1s+2s":  `"1s+2s" is no length of time`,
+		"pause@1s+300 ms": `"300 ms" is no length of time`,
+		"pause@1s+1s:":    `"" is no number`,
+		"pause@1s+1s:0":   `"0" is no number`,
+		"rtt@1s+1s":       `"" is no length of time: want rtt@2s+1s:50ms`,
+		"rtt@1s+1s:2":     `"2" is no length of time: want rtt@2s+1s:50ms`,
+	} {
+		f, err := Parse(text)
+		if f != nil || err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%q: %v, error %v, want %s", text, f, err, want)
+		}
+	}
+}
+
+// Every fault is named by its form, and the help tells of it.
+func TestForms(t *testing.T) {
+	for _, form := range forms() {
+		f, err := Parse(form.example)
+		if err != nil || f.Name() != form.name() || f.String() != form.example {
+			t.Errorf("%s: %v, %v", form.example, f, err)
+			continue
+		}
+		if !strings.Contains(Help(), form.example+" "+form.does) {
+			t.Errorf("the help lacks %s: %s", form.example, Help())
+		}
+		if p := f.Plan(); p.At != 2*time.Second || (p.For > 0) != form.lasts {
+			t.Errorf("%s: plan %+v", form.example, p)
+		}
+	}
+}
