@@ -14,6 +14,7 @@ import (
 type cost struct {
 	Counts // of all workers
 	server server.Usage
+	starts int // see server.Server.Restarts
 	use    machineUse
 	at     int64 // reading of the run's clock
 }
@@ -29,6 +30,7 @@ func (c *conductor) readCost(ctx context.Context) (cost, error) {
 		if u, err := c.server.Usage(ctx); err == nil {
 			all.server = u
 		}
+		all.starts = c.server.Restarts()
 	}
 	all.at = c.clock.now()
 	counts, err := c.counts(ctx)
@@ -68,10 +70,12 @@ func (s *seen) putCost(m results.Metrics) {
 	if grants <= 0 {
 		return
 	}
-	put(results.SrvCmdsPerAcq, (b.server.Cmds-a.server.Cmds)/grants)
-	put(results.SrvCPUPerAcq, (b.server.CPU-a.server.CPU)/grants)
-	put(results.SrvLoadCPUPerAcq, (b.server.CPU-a.server.CPU-s.idleCPU*time.Duration(b.at-a.at).Seconds())/grants)
-	put(results.SrvNetPerAcq, (b.server.NetBytes-a.server.NetBytes)/grants)
+	if a.starts == b.starts { // what a server counts begins anew when it is started again
+		put(results.SrvCmdsPerAcq, (b.server.Cmds-a.server.Cmds)/grants)
+		put(results.SrvCPUPerAcq, (b.server.CPU-a.server.CPU)/grants)
+		put(results.SrvLoadCPUPerAcq, (b.server.CPU-a.server.CPU-s.idleCPU*time.Duration(b.at-a.at).Seconds())/grants)
+		put(results.SrvNetPerAcq, (b.server.NetBytes-a.server.NetBytes)/grants)
+	}
 	put(results.CliCPUPerAcq, (b.CPU-a.CPU)/grants)
 	put(results.CliAllocs, (b.Allocs-a.Allocs)/grants)
 	if s.served {

@@ -42,7 +42,7 @@ func TestFaultsOfRun(t *testing.T) {
 			case "loaded":
 				l.RTT = time.Millisecond
 			case "stall-client":
-				plan = append(plan, fault.StallClient{At: 500 * time.Millisecond, For: 50 * time.Millisecond, Clients: 1})
+				plan = append(plan, fault.StallClient{At: 500 * time.Millisecond, For: 50 * time.Millisecond})
 			}
 			trial := Trial{Variant: onRedis(t, "redis-token"), Load: l, Config: lock.Config{TTL: time.Second, Timeout: time.Second}, Faults: plan}
 			var pid int
@@ -61,6 +61,11 @@ func TestFaultsOfRun(t *testing.T) {
 			}
 			if strings.Contains(strings.Join(run.Valid.Reasons, "\n"), "did not strike as planned") {
 				t.Errorf("%v", run.Valid.Reasons)
+			}
+			// A server that was started again counts anew, so that nobody knows what the window
+			// cost it.
+			if _, told := run.Metrics[results.SrvCPUPerAcq]; told != (f.Name() != "restart-empty") {
+				t.Errorf("what the server has spent is told: %v", told)
 			}
 			last := len(run.Series.Grants) - 1
 			if run.Series.Grants[last] == 0 {

@@ -12,7 +12,7 @@ import (
 // on without them, and their holds end with their process.
 type KillClient struct {
 	At time.Duration // since the measured window began
-	// Clients is how many of the client processes end, the first ones; 0 is all.
+	// Clients is how many of the client processes end, the first ones; 0 is one.
 	Clients int
 }
 
@@ -33,11 +33,7 @@ func (k KillClient) Inject(ctx context.Context, e *Env) (*Injection, error) {
 	if err := k.Check(e); err != nil {
 		return nil, err
 	}
-	n, err := first(k.Clients, len(e.Workers), "client processes")
-	if err != nil {
-		return nil, err
-	}
-	list, err := alive(e.Workers[:n])
+	list, err := clients(e.Workers, k.Clients)
 	if err == nil {
 		err = ctx.Err()
 	}
@@ -45,7 +41,7 @@ func (k KillClient) Inject(ctx context.Context, e *Env) (*Injection, error) {
 		return nil, err
 	}
 	i := e.injection()
-	for _, w := range e.Workers[:n] {
+	for _, w := range e.Workers[:len(list)] {
 		if err := w.Kill(); err != nil {
 			return nil, err
 		}
@@ -61,7 +57,7 @@ func (k KillClient) Inject(ctx context.Context, e *Env) (*Injection, error) {
 type StallClient struct {
 	At  time.Duration // since the measured window began
 	For time.Duration // from the moment at which every process has stopped
-	// Clients is how many of the client processes stop, the first ones; 0 is all.
+	// Clients is how many of the client processes stop, the first ones; 0 is one.
 	Clients int
 }
 
@@ -87,20 +83,19 @@ func (s StallClient) Inject(ctx context.Context, e *Env) (*Injection, error) {
 	if err := s.Check(e); err != nil {
 		return nil, err
 	}
-	n, err := first(s.Clients, len(e.Workers), "client processes")
-	if err != nil {
-		return nil, err
-	}
-	list, err := alive(e.Workers[:n])
+	list, err := clients(e.Workers, s.Clients)
 	if err != nil {
 		return nil, err
 	}
 	return freeze(ctx, e, list)
 }
 
-// alive lists the processes of workers, all of which have to run.
-func alive(workers []Worker) (list []server.Process, err error) {
-	for i, w := range workers {
+// clients lists the processes of the first n workers, which have to run; 0 is one.
+func clients(workers []Worker, n int) (list []server.Process, err error) {
+	if n, err = first(max(n, 1), len(workers), "client processes"); err != nil {
+		return nil, err
+	}
+	for i, w := range workers[:n] {
 		p := w.Process()
 		if !p.Alive() {
 			return nil, fmt.Errorf("client process %d of %d has ended already", i+1, len(workers))

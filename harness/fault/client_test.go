@@ -45,7 +45,7 @@ func workers(t *testing.T) (list []Worker) {
 
 func TestKillClient(t *testing.T) {
 	e := &Env{Workers: workers(t)}
-	i := inject(t, KillClient{Clients: 1}, e)
+	i := inject(t, KillClient{}, e)
 	one, other := e.Workers[0].Process(), e.Workers[1].Process()
 	if one.Alive() || !other.Alive() {
 		t.Errorf("alive: %v and %v, want the first to be killed", one.Alive(), other.Alive())
@@ -54,8 +54,8 @@ func TestKillClient(t *testing.T) {
 	if want := "SIGKILL, and client " + pids([]server.Process{one}) + " ended"; !strings.HasSuffix(i.Evidence(), want) {
 		t.Errorf("evidence %q, want %q", i.Evidence(), want)
 	}
-	for _, f := range []Fault{KillClient{Clients: 1}, StallClient{Clients: 1}} {
-		if _, err := f.Inject(t.Context(), e); err == nil || err.Error() != "client process 1 of 1 has ended already" {
+	for _, f := range []Fault{KillClient{}, StallClient{}} {
+		if _, err := f.Inject(t.Context(), e); err == nil || err.Error() != "client process 1 of 2 has ended already" {
 			t.Errorf("%s on a dead client: %v", f.Name(), err)
 		}
 	}
@@ -69,7 +69,7 @@ func TestKillClient(t *testing.T) {
 
 func TestStallClient(t *testing.T) {
 	e := &Env{Workers: workers(t)}
-	i := inject(t, StallClient{Clients: 1}, e)
+	i := inject(t, StallClient{}, e)
 	one, other := e.Workers[0].Process(), e.Workers[1].Process()
 	if !one.Stopped() || other.Stopped() {
 		t.Errorf("stopped: %v and %v, want the first alone", one.Stopped(), other.Stopped())

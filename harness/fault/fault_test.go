@@ -47,11 +47,6 @@ func started(t *testing.T, n lock.Needs, o server.Options) *server.Server {
 	return s
 }
 
-func clients(t *testing.T, s *server.Server) []*redis.Client {
-	t.Helper()
-	return clientsOf(t, s.Deployment)
-}
-
 func clientsOf(t *testing.T, d lock.Deployment) []*redis.Client {
 	t.Helper()
 	var list []*redis.Client
@@ -129,11 +124,23 @@ func TestRun(t *testing.T) {
 	}
 }
 
+// then is a Fault that calls does when it is in force.
+type then struct {
+	Fault
+	does func()
+}
+
+func (f then) Inject(ctx context.Context, e *Env) (*Injection, error) {
+	i, err := f.Fault.Inject(ctx, e)
+	f.does()
+	return i, err
+}
+
 // A fault that ctx ends is healed and reported, and one that lasts as long as the window
 // is no error.
 func TestRunCutShort(t *testing.T) {
 	s := start(t, server.Binary)
-	list := clients(t, s)
+	list := clientsOf(t, s.Deployment)
 	for _, c := range []struct {
 		f    Fault
 		want string
@@ -144,14 +151,7 @@ func TestRunCutShort(t *testing.T) {
 	} {
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
-		first := s.Processes()[0]
-		go func() {
-			defer cancel()
-			for ctx.Err() == nil && first.Alive() && !first.Stopped() {
-				time.Sleep(time.Millisecond)
-			}
-		}()
-		got, err := Run(ctx, []Fault{c.f}, &Env{Server: s, Begin: time.Now()})
+		got, err := Run(ctx, []Fault{then{c.f, cancel}}, &Env{Server: s, Begin: time.Now()})
 		if len(got) != 1 || (err == nil) != (c.want == "") || err != nil && (!strings.HasPrefix(err.Error(), c.want) || !errors.Is(err, context.Canceled)) {
 			t.Errorf("%s: %+v, %v; want %q", c.f, got, err, c.want)
 		}

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/lockbench/lockbench/harness/server"
+	"github.com/lockbench/lockbench/impls/lock"
 )
 
 // Kill ends servers as a crash does: connections break, and nothing listens at
@@ -97,7 +98,9 @@ func killable(e *Env, f Fault) error {
 	if err := e.lacks(f); err != nil {
 		return err
 	}
-	switch {
+	switch t := e.Server.Topology(); {
+	case t != lock.Single:
+		return fmt.Errorf("%w: the servers of its %s work together, and none of them can be ended", ErrLacks, t)
 	case e.Server.Source == server.Docker:
 		return fmt.Errorf("%w: a container is gone when its server ends; use -server binary", ErrNotOurs)
 	case len(e.Server.Processes()) == 0:

@@ -24,7 +24,7 @@ import (
 // healed.
 func TestKill(t *testing.T) {
 	s := start(t, server.Binary)
-	list := clients(t, s)
+	list := clientsOf(t, s.Deployment)
 	for _, n := range []int{1, 0} {
 		dead := s.Processes()
 		if n > 0 {

@@ -60,11 +60,11 @@ func forms() []form {
 		},
 		{
 			"kill-client@2s:1", "ends client processes for the rest of the run", false, number,
-			func(w written) Fault { return KillClient{At: w.at, Clients: max(w.n, 1)} },
+			func(w written) Fault { return KillClient{At: w.at, Clients: w.n} },
 		},
 		{
 			"stall-client@2s+1s:1", "stops client processes, which keep their connections", true, number,
-			func(w written) Fault { return StallClient{At: w.at, For: w.lasts, Clients: max(w.n, 1)} },
+			func(w written) Fault { return StallClient{At: w.at, For: w.lasts, Clients: w.n} },
 		},
 	}
 }

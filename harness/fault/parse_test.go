@@ -18,9 +18,9 @@ func TestParse(t *testing.T) {
 		"restart-empty@2s+500ms:1": Restart{At: 2 * time.Second, For: 500 * ms, Servers: 1, Empty: true},
 		"cut@2s+500ms":             Cut{At: 2 * time.Second, For: 500 * ms},
 		"rtt@2s+1s:50ms":           RTT{At: 2 * time.Second, For: time.Second, Add: 50 * ms},
-		"kill-client@2s":           KillClient{At: 2 * time.Second, Clients: 1},
+		"kill-client@2s":           KillClient{At: 2 * time.Second},
 		"kill-client@2s:2":         KillClient{At: 2 * time.Second, Clients: 2},
-		"stall-client@2s+1s":       StallClient{At: 2 * time.Second, For: time.Second, Clients: 1},
+		"stall-client@2s+1s":       StallClient{At: 2 * time.Second, For: time.Second},
 	} {
 		f, err := Parse(text)
 		if err != nil || f != want {

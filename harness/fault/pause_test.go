@@ -17,7 +17,7 @@ func TestPause(t *testing.T) {
 	for _, src := range []server.Source{server.Binary, server.Docker} {
 		t.Run(string(src), func(t *testing.T) {
 			s := start(t, src)
-			list := clients(t, s)
+			list := clientsOf(t, s.Deployment)
 			if len(s.Processes()) == 0 && src == server.Docker {
 				if _, err := (Pause{}).Inject(t.Context(), &Env{Server: s}); !errors.Is(err, ErrNotOurs) {
 					t.Errorf("containers without visible processes: %v", err)
@@ -60,7 +60,7 @@ func TestPause(t *testing.T) {
 // Some of the servers stop, with all of their processes, and the others go on.
 func TestPauseSome(t *testing.T) {
 	s := start(t, server.Binary)
-	list := clients(t, s)
+	list := clientsOf(t, s.Deployment)
 	i := inject(t, Pause{Servers: 1}, &Env{Server: s})
 	if !s.Processes()[0].Stopped() {
 		t.Error("the first goes on")

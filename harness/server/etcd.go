@@ -39,7 +39,7 @@ func etcdKind() Kind {
 	return family{
 		kind: "etcd", address: map[lock.Topology]string{lock.Single: "etcd://HOST:2379"},
 		locate: locateEtcd, embedded: embeddedEtcd, launch: launchEtcd, hosts: etcdHosts, connect: connectEtcd, contain: containEtcd,
-		told: about{options: etcdUnsafe, durable: etcdInMemory},
+		settings: about{options: etcdUnsafe, durable: etcdInMemory},
 	}.as([]string{"etcd://[USER:PASSWORD@]HOST[:PORT][,HOST[:PORT]…] (etcds:// for TLS)"}, lock.Ensemble)
 }
 
@@ -100,7 +100,7 @@ func connectEtcd(ctx context.Context, e lock.Endpoint) (node, error) {
 		return nil, err
 	}
 	if err := n.look(ctx); err != nil {
-		_ = n.close() // whatever it says, err came first
+		_ = n.close() // the first error is the one that helps
 		return nil, err
 	}
 	return n, nil

@@ -27,13 +27,13 @@ type family struct {
 	contain func(ctx context.Context, e *engine, image string, o Options) (*box, lock.Endpoint, error)
 	// embedded finds the server that is built into this program; nil if there is none.
 	embedded func(o Options) (installed, error)
-	// told is what launch and contain tell a server of its settings that the server may
-	// not tell again: options and durable.
-	told about
+	// settings are those that launch and contain give a server and that it may not tell:
+	// options and durable.
+	settings about
 	// hosts are HOST:PORT of all that e names; its error, that e is no address of such
 	// a server, never repeats a password.
 	hosts func(e lock.Endpoint) ([]string, error)
-	// connect looks at what e leads to; see meet.
+	// connect looks at what e leads to; see reach.
 	connect func(ctx context.Context, e lock.Endpoint) (node, error)
 }
 
@@ -71,15 +71,15 @@ func (f family) as(addresses []string, topologies ...lock.Topology) Kind {
 // start provides n.Nodes independent servers, or one ensemble, from src.
 func (f family) start(ctx context.Context, src Source, n lock.Needs, o Options) (*Server, error) {
 	s := &Server{Kind: f.kind, Source: src, Deployment: lock.Deployment{Kind: f.kind}}
-	s.meet = f.meet
+	s.reach = f.reach
 	if err := f.add(ctx, s, n, o); err != nil {
-		_ = s.Close() // whatever it says, err came first
+		_ = s.Close() // the first error is the one that helps
 		return nil, err
 	}
 	first := s.nodes[0].about()
 	s.Product, s.Version, s.Options, s.Durable, s.Members = first.product, first.version, first.options, first.durable, first.members
 	if src != URL && s.Options == "" && s.Durable == "" {
-		s.Options, s.Durable = f.told.options, f.told.durable
+		s.Options, s.Durable = f.settings.options, f.settings.durable
 	}
 	return s, nil
 }
@@ -114,7 +114,7 @@ func (f family) add(ctx context.Context, s *Server, n lock.Needs, o Options) err
 		if h == nil {
 			s.hosts = append(s.hosts, nil)
 		}
-		m, err := f.meet(ctx, e)
+		m, err := f.reach(ctx, e)
 		if err != nil && s.Source == URL && len(o.URLs[f.kind]) > 1 {
 			err = fmt.Errorf("address %d: %w", i+1, err)
 		}
@@ -145,17 +145,17 @@ func (f family) check(ctx context.Context, h host, m node, need lock.Needs) erro
 		}
 		return missing(fmt.Sprintf("needs %s ≥ %s, found %s", f.kind, need.MinVersion, found))
 	}
-	for _, tells := range []any{h, m} {
-		asked, ok := tells.(featured)
-		if !ok || need.Feature == "" {
-			continue
-		}
-		if ok, err := asked.has(ctx, need.Feature); ok || err != nil {
-			return err
-		}
-		return missing(fmt.Sprintf("needs a %s with %s, found %s without", f.kind, need.Feature, found))
+	knows, ok := h.(featured)
+	if !ok {
+		knows, ok = m.(featured)
 	}
-	return nil
+	if !ok || need.Feature == "" {
+		return nil
+	}
+	if has, err := knows.has(ctx, need.Feature); has || err != nil {
+		return err
+	}
+	return missing(fmt.Sprintf("needs a %s with %s, found %s without", f.kind, need.Feature, found))
 }
 
 // starter is how the i-th server comes from s.Source. A host that comes with an
@@ -301,7 +301,7 @@ func (f family) findImage(ctx context.Context, o Options) (found Found, err erro
 
 // lookAt connects to what e names and says what it is.
 func (f family) lookAt(ctx context.Context, e lock.Endpoint) (product, version string, err error) {
-	m, err := f.meet(ctx, e)
+	m, err := f.reach(ctx, e)
 	if err != nil {
 		return "", "", err
 	}

@@ -70,13 +70,14 @@ func (s *Server) restart(ctx context.Context, i int, r *running, empty bool) err
 	if err := r.join(ctx, r.addr, r.pid()); err != nil {
 		return err
 	}
-	n, err := s.meet(ctx, s.Deployment.Nodes[i])
+	n, err := s.reach(ctx, s.Deployment.Nodes[i])
 	if err != nil {
 		return err
 	}
 	s.mu.Lock()
 	old := s.nodes[i]
 	s.nodes[i] = n
+	s.again++
 	s.mu.Unlock()
 	_ = old.close() // its server has ended
 	return nil

@@ -63,7 +63,7 @@ func mysqlKind() Kind {
 			db.SetMaxOpenConns(3) // see removeRow
 			n := &mysqlNode{sqlNode: sqlNode{db: db}}
 			if err := n.look(ctx); err != nil {
-				_ = db.Close() // why matters more than how we part
+				_ = db.Close() // the first error is the one that helps
 				return nil, fmt.Errorf("%s: %w", e, err)
 			}
 			return n, nil

@@ -60,7 +60,7 @@ func postgresKind() Kind {
 			}
 			n := &postgresNode{sqlNode{db: db}}
 			if err := n.look(ctx); err != nil {
-				_ = db.Close() // why matters more than how we part
+				_ = db.Close() // the first error is the one that helps
 				return nil, fmt.Errorf("%s: %w", e, singleLine{err})
 			}
 			return n, nil

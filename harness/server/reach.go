@@ -20,9 +20,9 @@ func (k Kind) Check(e lock.Endpoint) error {
 	return err
 }
 
-// meet connects to what e leads to. That somebody listens there is seen to first:
+// reach connects to what e leads to. That somebody listens there is seen to first:
 // each library says it in another way, and most at length.
-func (f family) meet(ctx context.Context, e lock.Endpoint) (node, error) {
+func (f family) reach(ctx context.Context, e lock.Endpoint) (node, error) {
 	hosts, err := f.hosts(e)
 	if err != nil {
 		return nil, err

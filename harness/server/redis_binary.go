@@ -28,7 +28,7 @@ func locateRedis(ctx context.Context, o Options) (installed, error) {
 	}
 	i := installed{path: path, persist: o.Persist}
 	i.product, i.version = redisVersion(ctx, path)
-	t, _ := o.topology("redis") // who asks has seen the error
+	t, _ := o.topology("redis") // the caller has reported the error
 	switch {
 	case ctx.Err() != nil:
 		return installed{}, context.Cause(ctx)

@@ -41,7 +41,7 @@ func joinCluster(ctx context.Context, e lock.Endpoint) (_ *cluster, err error) {
 	c := &cluster{}
 	defer func() {
 		if err != nil {
-			_ = c.close() // why matters more than how we part
+			_ = c.close() // the first error is the one that helps
 		}
 	}()
 	var o *redis.Options
@@ -193,7 +193,7 @@ func startCluster(ctx context.Context, i installed, d *tempDir, g *group) (lock.
 	var nodes []*redisNode
 	defer func() {
 		for _, n := range nodes {
-			_ = n.close() // why matters more than how we part
+			_ = n.close() // the first error is the one that helps
 		}
 	}()
 	var addrs []string

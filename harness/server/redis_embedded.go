@@ -19,7 +19,7 @@ const embeddedOptions = "in this process, keys expire by the wall clock"
 
 // embeddedRedis is the imitation of Redis that is built into this program.
 func embeddedRedis(o Options) (installed, error) {
-	if t, _ := o.topology("redis"); t != lock.Single { // who asks has seen the error
+	if t, _ := o.topology("redis"); t != lock.Single { // the caller has reported the error
 		return installed{}, missing(onlyBinary(t))
 	}
 	return installed{product: "miniredis", version: miniredisVersion(), imitate: imitateRedis}, nil

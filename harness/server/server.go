@@ -142,9 +142,10 @@ type Server struct {
 	// the one that sentinels named, all of an ensemble. Nil for lock.Single.
 	Members []lock.Endpoint
 
-	meet  func(context.Context, lock.Endpoint) (node, error) // connects to a node
-	mu    sync.Mutex                                         // guards nodes
+	reach func(context.Context, lock.Endpoint) (node, error) // connects to a node
+	mu    sync.Mutex                                         // guards nodes and again
 	nodes []node
+	again int // servers that were started again
 
 	hosts  []host // beside nodes; nil where we did not start the node
 	sweep  func() error
@@ -170,8 +171,8 @@ type Usage struct {
 	CPU      float64 // CPU time in ns
 }
 
-// now are the nodes, of which one is another after each restart.
-func (s *Server) now() []node {
+// connected lists the nodes, of which one is another after each restart.
+func (s *Server) connected() []node {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return slices.Clone(s.nodes)
@@ -180,7 +181,7 @@ func (s *Server) now() []node {
 // Usage reads the cumulative cost so far, summed over the nodes. It is all NaN
 // for a Server without nodes.
 func (s *Server) Usage(ctx context.Context) (Usage, error) {
-	nodes := s.now()
+	nodes := s.connected()
 	if len(nodes) == 0 {
 		return Usage{math.NaN(), math.NaN(), math.NaN()}, nil
 	}
@@ -198,6 +199,14 @@ func (s *Server) Usage(ctx context.Context) (Usage, error) {
 		sum = Usage{sum.Cmds + u.Cmds, sum.NetBytes + u.NetBytes, sum.CPU + u.CPU}
 	}
 	return sum, nil
+}
+
+// Restarts is how many servers Killed.Start has started again so far. With each of them
+// what Usage counts has begun anew.
+func (s *Server) Restarts() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.again
 }
 
 // CPU is Usage's, but asks no server where the system tells of its processes: to
@@ -223,7 +232,7 @@ func (s *Server) CPU(ctx context.Context) (ns float64, err error) {
 // RTT times n PINGs to node 0, one after the other on one warmed connection.
 // It returns nil for a Server without nodes.
 func (s *Server) RTT(ctx context.Context, n int) ([]time.Duration, error) {
-	nodes := s.now()
+	nodes := s.connected()
 	if len(nodes) == 0 {
 		return nil, nil
 	}
@@ -238,7 +247,7 @@ func (s *Server) RTT(ctx context.Context, n int) ([]time.Duration, error) {
 func (s *Server) Remove(ctx context.Context, names ...string) (int, error) {
 	sum := 0
 	var errs []error
-	for i, n := range s.now() {
+	for i, n := range s.connected() {
 		k, err := n.remove(ctx, names)
 		sum += k
 		if err != nil {
@@ -293,7 +302,7 @@ func (s *Server) Memory() float64 {
 func (s *Server) Close() error {
 	s.closed.Do(func() {
 		var errs []error
-		for _, n := range s.now() {
+		for _, n := range s.connected() {
 			errs = append(errs, n.close())
 		}
 		for _, h := range s.hosts {
