@@ -40,7 +40,7 @@ func TestParse(t *testing.T) {
 		"pause@1s+0s":     `"0s" is no length of time`,
 		"pause@1s+":       `"" is no length of time`,
 		"explode@1s+1s":   `there is no "explode"; want NAME@AT[+FOR][:N]`,
-		"restart-emtpy@1": `there is no "restart-emtpy"; want NAME@AT[+FOR][:N]`,
+		"restart-full@1":  `there is no "restart-full"; want NAME@AT[+FOR][:N]`,
 		"kill":            "want kill@2s",
 		"kill@x":          `"x" is no time after the start`,
 		"kill@1s+1s":      "kill ends with the run and takes no +1s: want kill@2s",
