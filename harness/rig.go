@@ -39,7 +39,8 @@ func NewID() string {
 // Run measures t and returns the record of it. A trial that fails in part, say
 // because its server dies, is a finished run with counted errors that is not
 // valid; the error is for a trial that could not be measured at all: t makes no
-// sense (ErrTrial), its server cannot be reached, or ctx ended.
+// sense (ErrTrial), the rig lacks what its faults strike (fault.ErrLacks,
+// fault.ErrNotOurs), its server cannot be reached, or ctx ended.
 //
 // When Run returns, the trial's connections are closed and its keys removed.
 func (r *Rig) Run(ctx context.Context, t Trial) (results.Run, error) {
