@@ -31,10 +31,12 @@ import (
 // what LOCKBENCH_REQUIRE lists has to be there.
 func BenchmarkLock(b *testing.B) {
 	g := defaultGrid()
-	g.warmup, g.ops = 0, 1 // b.N takes its place
-	g.procs = []int{0}     // the profiles of go test are of this process
+	g.values = map[string][]string{
+		"warmup": {"0"}, "ops": {"1"}, // b.N takes its place
+		"procs": {"0"}, // the profiles of go test are of this process
+	}
 	if testing.Short() {
-		g.clients, g.owners = []string{"goredis"}, []int{8}
+		g.clients, g.values["owners"] = []string{"goredis"}, []string{"8"}
 	}
 	trials, _, err := g.plan(impls.All())
 	if err != nil {

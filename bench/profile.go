@@ -15,9 +15,9 @@ import (
 var shipped embed.FS
 
 // profileNames are the profiles in the order in which a user meets them: that of
-// `make plots`, what tries it out in a minute, the parts of `make bench-redis`, and that of `make bench-engines`.
+// `make plots`, what tries it out in a minute, and those of `make bench-redis` and `make bench-engines`.
 func profileNames() []string {
-	return []string{"quick", "smoke", "redis", "redis-waiters", "redis-newer", "engines"}
+	return []string{"quick", "smoke", "redis", "engines"}
 }
 
 // profile is the scenario that comes with the program under name.

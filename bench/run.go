@@ -388,7 +388,7 @@ func printTrials(w io.Writer, trials []harness.Trial, asJSON bool) error {
 		}
 		return nil
 	}
-	rows := [][]string{{"BLOCK", "TRIAL", "WARM-UP", "WINDOW", "SEED", "NEEDS", "ALSO"}}
+	rows := [][]string{{"BLOCK", "TRIAL", "WARM-UP", "WINDOW", "SEED", "NEEDS"}}
 	var least time.Duration
 	for _, t := range trials {
 		window := t.Load.For.String()
@@ -397,30 +397,11 @@ func printTrials(w io.Writer, trials []harness.Trial, asJSON bool) error {
 		}
 		least += t.Load.Warmup + t.Load.For
 		rows = append(rows, []string{strconv.Itoa(t.Block + 1), t.Name(), t.Load.Warmup.String(), window,
-			strconv.FormatUint(t.Seed, 10), t.Variant.Needs.String(), or(also(t), "–")})
+			strconv.FormatUint(t.Seed, 10), t.Variant.Needs.String()})
 	}
 	if err := table(w, rows); err != nil {
 		return err
 	}
 	_, err := fmt.Fprintf(w, "%d trials, at least %s\n", len(trials), least)
 	return err
-}
-
-// also lists the settings of t that its name leaves out.
-func also(t harness.Trial) string {
-	var parts []string
-	add := func(name string, value any, zero bool) {
-		if !zero {
-			parts = append(parts, fmt.Sprintf("%s=%v", name, value))
-		}
-	}
-	c := t.Config
-	add("renew", c.Renew, c.Renew == 0)
-	add("retry-max", c.Retry.Max, c.Retry.Max == 0)
-	add("timeout", c.Timeout, c.Timeout == 0)
-	add("node-timeout", c.NodeTimeout, c.NodeTimeout == 0)
-	add("conns", c.Conns, c.Conns == 0)
-	add("cohort-passes", c.Cohort.Passes, c.Cohort.Passes == 0)
-	add("cohort-time", c.Cohort.Time, c.Cohort.Time == 0)
-	return strings.Join(parts, " ")
 }

@@ -289,7 +289,7 @@ func TestTextIsClear(t *testing.T) {
 	}
 	for name, runs := range loads {
 		t.Run(name, func(t *testing.T) {
-			all := slices.Concat(pages(t, runs), swept(t, alongRTT, runs), swept(t, alongShared, runs))
+			all := slices.Concat(pages(t, runs), swept(t, byRTT, runs), swept(t, byShared, runs))
 			for _, p := range all {
 				s := p.layout()
 				var rec recorder.Canvas

@@ -83,14 +83,14 @@ func TestGaps(t *testing.T) {
 			return slices.DeleteFunc(runs, func(r results.Run) bool { return r.Algo != "local-none" })
 		}, []string{"cost", "fairness", "handoff", "latency", "throughput", "tradeoff"}, ""},
 		{"all invalid", []int{1, 8}, each(func(r *results.Run) { r.Valid = results.Valid{Reasons: []string{"lag"}} }), nil, "runs not valid"},
-		{"a fixed number of grants", []int{8}, each(func(r *results.Run) { r.Load.Ops = 1000 }), []string{"fairness"}, "1000 grants a run"},
+		{"a fixed number of grants", []int{8}, each(func(r *results.Run) { r.Load.Ops = 1000 }), []string{"fairness"}, "1000 attempts a run"},
 		{"an open loop", []int{8}, each(func(r *results.Run) {
 			r.Load.Rate = 500
 			r.Hist = map[string]string{results.Response: r.Hist[results.Acquire]}
 			r.Exact[results.Response] = r.Exact[results.Acquire]
 		}), nil, "500/s offered"},
 		{"an open loop without responses", []int{8}, each(func(r *results.Run) { r.Load.Rate = 500 }), []string{"response"}, ""},
-		{"faults", []int{1, 8}, each(func(r *results.Run) { r.Faults = []results.Fault{{Kind: "pause"}} }), nil, "faults: pause"},
+		{"faults", []int{1, 8}, each(func(r *results.Run) { r.Asked = []string{"pause@1s+1ms"} }), nil, "faults: pause@1s"},
 		{"unknown names", []int{1, 8}, each(func(r *results.Run) {
 			r.Algo, r.Env.CPU, r.Unsafe = "a<b>&\"c\x00"+strings.Repeat("long", 50), "<&>\x01", nil
 		}), nil, "a&lt;b&gt;&amp;"},

@@ -3,8 +3,6 @@ package plots
 import (
 	"cmp"
 	"fmt"
-	"hash/fnv"
-	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -23,95 +21,50 @@ type set struct {
 }
 
 // A dimension is one thing in which two sets may differ.
-type dimension struct {
-	of   func(g *results.Group) string // equal strings may share a picture
-	slug func(g *results.Group) string // the part of a file name that tells them apart
-	// lenient dimensions separate groups only where the picture would otherwise
-	// show two different points for one variant and number of owners: clients
-	// may grow with the owners along one line.
-	lenient bool
-	server  bool   // locks in memory have none
-	kind    bool   // tells servers of one kind apart, and of all
-	axis    string // of the picture that is drawn along this one, "" for none
+type dimension struct{ results.Dimension }
+
+// of is the value of g; equal values may share a picture.
+func (d dimension) of(g *results.Group) string { return d.At(&g.Runs[0]) }
+
+// slug is the part of a file name that tells the pictures of g apart.
+func (d dimension) slug(g *results.Group) string {
+	switch d.Name {
+	case byServer:
+		if g.Server.Kind == "" {
+			return "memory"
+		}
+		where := g.Server.Source
+		if where == "url" {
+			where = strings.Join(addresses(g.Server), "-")
+		}
+		if g.Server.Topology != "" {
+			where += "-" + g.Server.Topology
+		}
+		return strings.Join([]string{product(g.Server), g.Server.Version, where}, "-")
+	case byMachine:
+		return fmt.Sprintf("%s-%d-cores", g.Env.CPU, g.Env.Cores)
+	}
+	return d.Name + "-" + cmp.Or(strings.ReplaceAll(d.of(g), "µ", "u"), "unknown")
 }
 
-// The dimensions along which a picture is drawn.
+// The dimensions that pictures and tables know by name.
 const (
-	alongShared = "shared"
-	alongRTT    = "rtt"
-	alongProcs  = "procs" // of the terminal's table, which has a column for it
+	byServer  = "server"
+	byMachine = "machine"
+	byShared  = "shared" // the picture of readers and writers is drawn along it
+	byRTT     = "rtt"    // likewise that of round trips
+	byProcs   = "procs"  // the terminal's table has a column for it
+	byHold    = "hold"
 )
 
-func dimensions() []dimension {
-	text := func(of func(g *results.Group) string, prefix string) dimension {
-		return dimension{of: of, slug: func(g *results.Group) string { return prefix + of(g) }}
+// parting are the dimensions that keep runs out of one picture.
+func parting() (list []dimension) {
+	for _, d := range results.Dimensions() {
+		if d.Parts != results.Together {
+			list = append(list, dimension{d})
+		}
 	}
-	return []dimension{
-		{server: true, kind: true,
-			of: func(g *results.Group) string {
-				s := g.Server
-				where := ""
-				if s.Source == "url" { // the user's servers differ by their address, ours do not
-					where = fmt.Sprint(s.Nodes)
-				}
-				return fmt.Sprintf("%q", []string{s.Kind, s.Product, s.Version, s.Source, s.Options, s.Topology, where})
-			},
-			slug: func(g *results.Group) string {
-				if g.Server.Kind == "" {
-					return "memory"
-				}
-				where := g.Server.Source
-				if where == "url" {
-					where = strings.Join(addresses(g.Server), "-")
-				}
-				if g.Server.Topology != "" {
-					where += "-" + g.Server.Topology
-				}
-				return strings.Join([]string{product(g.Server), g.Server.Version, where}, "-")
-			}},
-		{of: func(g *results.Group) string {
-			e := g.Env
-			return fmt.Sprintf("%q %d %d %g", []string{e.OS, e.Arch, e.CPU, e.CPUs}, e.Cores, e.GOMAXPROCS, e.CgroupCPUs)
-		},
-			slug: func(g *results.Group) string { return fmt.Sprintf("%s-%d-cores", g.Env.CPU, g.Env.Cores) }},
-		{server: true, lenient: true, // of some servers they are not known
-			of:   func(g *results.Group) string { return g.Env.ServerCPUs },
-			slug: func(g *results.Group) string { return "server-cpus-" + cmp.Or(g.Env.ServerCPUs, "unknown") }},
-		text(func(g *results.Group) string { return strconv.Itoa(g.Load.Keys) }, "keys-"),
-		text(func(g *results.Group) string { return fmt.Sprint(g.Load.Skew) }, "skew-"),
-		{axis: alongShared,
-			of:   func(g *results.Group) string { return fmt.Sprint(g.Load.Shared) },
-			slug: func(g *results.Group) string { return "shared-" + fmt.Sprint(g.Load.Shared) }},
-		text(func(g *results.Group) string { return strconv.Itoa(g.Load.Depth) }, "depth-"),
-		text(func(g *results.Group) string { return fmt.Sprint(g.Load.Try) }, "try-"),
-		text(func(g *results.Group) string { return strconv.Itoa(g.Load.Together) }, "together-"),
-		text(func(g *results.Group) string { return g.Load.Hold.String() }, "hold-"),
-		text(func(g *results.Group) string { return g.Load.HoldBy }, ""),
-		text(func(g *results.Group) string { return g.Load.Think.String() }, "think-"),
-		text(func(g *results.Group) string { return fmt.Sprint(g.Load.Rate) }, "rate-"),
-		text(func(g *results.Group) string { return g.Load.Wait.String() }, "wait-"),
-		{server: true, axis: alongRTT,
-			of:   func(g *results.Group) string { return fmt.Sprintf("%012d", g.Load.RTT) }, // in the order of length
-			slug: func(g *results.Group) string { return "rtt-" + strings.ReplaceAll(g.Load.RTT.String(), "µ", "u") }},
-		text(func(g *results.Group) string { return fmt.Sprint(g.Load.Ops) }, "ops-"),
-		text(func(g *results.Group) string { return g.Runs[0].AskedFaults() }, "faults-"),
-		{lenient: true, axis: alongProcs,
-			of:   func(g *results.Group) string { return strconv.Itoa(g.Load.Procs) },
-			slug: func(g *results.Group) string { return "procs-" + strconv.Itoa(g.Load.Procs) }},
-		{lenient: true,
-			of:   func(g *results.Group) string { return strconv.Itoa(g.Load.Clients) },
-			slug: func(g *results.Group) string { return "clients-" + strconv.Itoa(g.Load.Clients) }},
-		{lenient: true,
-			of:   func(g *results.Group) string { return g.Load.AskedFor().String() },
-			slug: func(g *results.Group) string { return "for-" + g.Load.AskedFor().String() }},
-		{lenient: true,
-			of: func(g *results.Group) string { return string(g.Runs[0].Config) },
-			slug: func(g *results.Group) string {
-				hash := fnv.New32a()
-				_, _ = hash.Write(g.Runs[0].Config) // it never fails
-				return fmt.Sprintf("config-%08x", hash.Sum32())
-			}},
-	}
+	return list
 }
 
 // product names what answered, "redis" where it did not say.
@@ -125,27 +78,27 @@ func sets(groups []results.Group) []set { return setsAlong(groups, "") }
 // setsAlong is sets for a picture that is drawn along one dimension: groups that
 // differ in it stay together.
 func setsAlong(groups []results.Group, axis string) []set {
-	all := dimensions()
-	if i := slices.IndexFunc(all, func(d dimension) bool { return d.kind }); oneOfEachKind(groups, all[i]) {
-		all[i].of = func(*results.Group) string { return "" }
+	all := parting()
+	if oneOfEachKind(groups) {
+		all = slices.DeleteFunc(all, func(d dimension) bool { return d.Name == byServer })
 	}
 	place := func(*results.Group) string { return "" }
 	if axis != "" {
-		i := slices.IndexFunc(all, func(d dimension) bool { return d.axis == axis })
+		i := slices.IndexFunc(all, func(d dimension) bool { return d.Name == axis })
 		place = all[i].of
 		all = slices.Delete(all, i, i+1)
 	}
-	// Lenient dimensions join the key in turn, until no picture has two groups
+	// Those that part only what is crowded join in turn, until no picture has two groups
 	// for one place.
 	var dims []dimension
 	for _, d := range all {
-		if !d.lenient {
+		if d.Parts == results.Apart {
 			dims = append(dims, d)
 		}
 	}
 	parts := split(groups, dims)
 	for _, d := range all {
-		if !d.lenient {
+		if d.Parts != results.Crowded {
 			continue
 		}
 		if finer := split(groups, append(slices.Clone(dims), d)); crowded(finer, place) < crowded(parts, place) {
@@ -158,30 +111,31 @@ func setsAlong(groups []results.Group, axis string) []set {
 }
 
 // oneOfEachKind reports whether groups are of several kinds of servers, and of one
-// server of each, as d tells them apart.
-func oneOfEachKind(groups []results.Group, d dimension) bool {
+// server of each.
+func oneOfEachKind(groups []results.Group) bool {
+	d, _ := results.DimensionOf(byServer)
 	kinds := make(map[string]string)
 	for i := range groups {
 		g := &groups[i]
 		if g.Server.Kind == "" {
 			continue
 		}
-		if one, ok := kinds[g.Server.Kind]; ok && one != d.of(g) {
+		if one, ok := kinds[g.Server.Kind]; ok && one != d.At(&g.Runs[0]) {
 			return false
 		}
-		kinds[g.Server.Kind] = d.of(g)
+		kinds[g.Server.Kind] = d.At(&g.Runs[0])
 	}
 	return len(kinds) > 1
 }
 
-// split collects the groups that agree in all dims. Groups without a server are
-// put beside every server that they agree with otherwise.
+// split collects the groups that agree in all dims, in their order. Groups without a
+// server are put beside every server that they agree with otherwise.
 func split(groups []results.Group, dims []dimension) []set {
 	const sep = "\x00"
-	key := func(g *results.Group, server bool) string {
+	key := func(g *results.Group, served bool) string {
 		var b strings.Builder
 		for _, d := range dims {
-			if d.server == server {
+			if d.Served == served {
 				b.WriteString(d.of(g) + sep)
 			}
 		}
@@ -215,9 +169,17 @@ func split(groups []results.Group, dims []dimension) []set {
 		}
 	}
 	var list []set
-	for _, k := range slices.Sorted(maps.Keys(byKey)) {
-		list = append(list, set{groups: byKey[k]})
+	for _, part := range byKey {
+		list = append(list, set{groups: part})
 	}
+	slices.SortFunc(list, func(a, b set) int {
+		for _, d := range dims {
+			if c := d.Compare(d.of(a.lead()), d.of(b.lead())); c != 0 {
+				return c
+			}
+		}
+		return 0
+	})
 	return list
 }
 

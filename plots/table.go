@@ -18,7 +18,7 @@ func Table(w io.Writer, runs []results.Run) error {
 	if len(runs) == 0 {
 		return ErrEmpty
 	}
-	for i, s := range setsAlong(results.Groups(runs), alongProcs) {
+	for i, s := range setsAlong(results.Groups(runs), byProcs) {
 		if i > 0 {
 			if _, err := fmt.Fprintln(w); err != nil {
 				return err
