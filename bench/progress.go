@@ -63,6 +63,14 @@ func (p *progress) end(t harness.Trial, said string) {
 	say(p.w, "[%*d/%d] %s block %d: %s\n", width, p.done, p.total, short(t), t.Block+1, said)
 }
 
+// more says that n more trials come.
+func (p *progress) more(n int) {
+	p.total += n
+	if p.bar != nil {
+		p.bar.ChangeMax(p.total)
+	}
+}
+
 // clear makes room for a line of text.
 func (p *progress) clear() {
 	if p.bar != nil {

@@ -266,55 +266,109 @@ func variants(trials []harness.Trial, meant func(harness.Trial) bool) string {
 	return strings.Join(names, ", ")
 }
 
-// measure runs the trials in order and stores each as it ends. It returns what
-// is finished, and the error that ended it early or says what failed.
+// measure runs the trials in order and stores each as it ends, and then once more those
+// of the blocks that turn out to have been disturbed. It returns what is finished, and
+// the error that ended it early or says what failed.
 func (j *job) measure(ctx context.Context, std stdio, b *bank, trials []harness.Trial, file *results.Writer) ([]results.Run, error) {
-	var done, bounds []results.Run
-	var failed int
-	var first error
-	p := newProgress(std.err, len(trials))
-	defer p.clear()
-	m := newMeasurer(j.grow)
-	for _, t := range trials {
-		p.begin(t)
-		run, again, err := m.run(ctx, b, t)
-		if err != nil && ctx.Err() != nil {
-			return done, exit{exitInterrupted, j.interrupted(len(done), len(trials))}
-		}
-		if err != nil {
-			failed++
-			if first == nil {
-				first = fmt.Errorf("%s: %w", short(t), err)
-			}
-			p.end(t, "failed: "+withoutSecrets(err.Error()))
-			continue
-		}
-		if results.IsYardstick(run.Algo) {
-			bounds = append(bounds, run)
-		}
-		related := results.Relate(append(slices.Clip(bounds), run))
-		run = related[len(related)-1]
-		if file != nil {
-			if err := file.Write(&run); err != nil {
-				return done, err
+	s := &session{job: j, std: std, bank: b, file: file, p: newProgress(std.err, len(trials)), m: newMeasurer(j.grow)}
+	defer s.p.clear()
+	for again := range maxGoes {
+		for _, t := range trials {
+			if err := s.measure(ctx, t, again); err != nil {
+				return results.Latest(s.done), err
 			}
 		}
-		done = append(done, run)
-		if j.format == "json" {
-			line, err := json.Marshal(run)
-			if err == nil {
-				_, err = fmt.Fprintf(std.out, "%s\n", line)
-			}
-			if err != nil {
-				return done, err
-			}
+		done := results.Latest(s.done)
+		if trials = s.uneven(trials, done); len(trials) == 0 || again+1 == maxGoes {
+			break
 		}
-		p.end(t, again+gist(&run))
+		s.p.more(len(trials))
+		say(std.err, "lockbench run: %s was more than a tenth off its median in %s: measured again\n", results.Yardstick, blocksOf(trials))
 	}
-	if failed > 0 {
-		return done, fmt.Errorf("%d of %d trials could not be measured, the first: %w", failed, len(trials), first)
+	done := results.Latest(s.done)
+	if s.failed > 0 {
+		return done, fmt.Errorf("%d of %d trials could not be measured, the first: %w", s.failed, s.p.total, s.first)
 	}
 	return done, nil
+}
+
+// A session is what becomes of the trials of a command.
+type session struct {
+	*job
+	std    stdio
+	bank   *bank
+	file   *results.Writer // nil where nothing is stored
+	p      *progress
+	m      *measurer
+	done   []results.Run
+	bounds []results.Run // the yardsticks among them
+	failed int
+	first  error // of those that failed
+}
+
+// measure runs t and stores what came of it. An error ends the session; a trial that
+// failed does not.
+func (s *session) measure(ctx context.Context, t harness.Trial, again int) error {
+	s.p.begin(t)
+	run, said, err := s.m.run(ctx, s.bank, t)
+	if err != nil && ctx.Err() != nil {
+		return exit{exitInterrupted, s.interrupted(len(results.Latest(s.done)), s.p.total)}
+	}
+	if err != nil {
+		s.failed++
+		if s.first == nil {
+			s.first = fmt.Errorf("%s: %w", short(t), err)
+		}
+		s.p.end(t, "failed: "+withoutSecrets(err.Error()))
+		return nil
+	}
+	run.Again = again
+	if results.IsYardstick(run.Algo) {
+		s.bounds = results.Latest(append(s.bounds, run))
+	}
+	run = related(s.bounds, run)
+	if s.file != nil {
+		if err := s.file.Write(&run); err != nil {
+			return err
+		}
+	}
+	s.done = append(s.done, run)
+	if s.format == "json" {
+		line, err := json.Marshal(run)
+		if err == nil {
+			_, err = fmt.Fprintf(s.std.out, "%s\n", line)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	s.p.end(t, said+gist(&run))
+	return nil
+}
+
+// uneven are those of trials whose runs were made in a disturbed block.
+func (s *session) uneven(trials []harness.Trial, done []results.Run) (list []harness.Trial) {
+	off := results.Uneven(done)
+	for _, t := range trials {
+		if slices.ContainsFunc(off, func(r results.Run) bool { return r.Block == t.Block && r.Trial == t.Name() }) {
+			list = append(list, t)
+		}
+	}
+	return list
+}
+
+// blocksOf names the blocks of trials: "block 2" or "blocks 2 and 5".
+func blocksOf(trials []harness.Trial) string {
+	var list []string
+	for _, t := range trials {
+		if n := strconv.Itoa(t.Block + 1); !slices.Contains(list, n) {
+			list = append(list, n)
+		}
+	}
+	if len(list) == 1 {
+		return "block " + list[0]
+	}
+	return "blocks " + words(list)
 }
 
 // related is run with what it gains beside the yardsticks that ran before it.

@@ -38,12 +38,15 @@ func IsYardstick(algo string) bool { return algo == Yardstick || algo == SharedY
 // Run is one measured trial: one variant under one load on fresh keys and
 // connections. It is the unit of replication.
 type Run struct {
-	Schema  int       `json:"schema"`
-	ID      string    `json:"id"`      // of this run; its keys lived under "lb:{ID}:"
-	Session string    `json:"session"` // shared by all runs of one command
-	Block   int       `json:"block"`   // 0, 1, …: the repetition; runs of one block are interleaved and compare
-	Trial   string    `json:"trial"`   // benchstat-ready name, see TrialName
-	Time    time.Time `json:"time"`    // when the measured window began, UTC
+	Schema  int    `json:"schema"`
+	ID      string `json:"id"`      // of this run; its keys lived under "lb:{ID}:"
+	Session string `json:"session"` // shared by all runs of one command
+	Block   int    `json:"block"`   // 0, 1, …: the repetition; runs of one block are interleaved and compare
+	// Again is 0, or how many times the block was measured again when this run was made. Of
+	// one trial in a block only the last run counts, see [Latest].
+	Again int       `json:"again,omitempty"`
+	Trial string    `json:"trial"` // benchstat-ready name, see TrialName
+	Time  time.Time `json:"time"`  // when the measured window began, UTC
 
 	Algo   string   `json:"algo"`
 	Client string   `json:"client"` // "" where there is only one
