@@ -11,27 +11,67 @@ import (
 	"github.com/lockbench/lockbench/results"
 )
 
-// caption says under a picture what was measured, where, how often, and whether
-// it may be believed. Extra explains the drawing itself and comes first.
-// Invalid tells how the picture treats runs that are not valid.
-func (s *set) caption(groups []*results.Group, invalid string, extra ...string) []remark {
-	lines := []remark{}
-	for _, e := range extra {
-		if e != "" {
-			lines = append(lines, remark{text: e})
+// caption says under a picture, in about three lines, how to read it, what was measured
+// and where, and whether it may be believed. Extra explains the drawing itself. Invalid
+// tells how the picture treats runs that are not valid. Promises, settings of servers
+// and the rest of the machine stand in the summary.
+func (s *set) caption(groups []*results.Group, invalid string, extra ...string) (lines []remark) {
+	how := strings.Join(slices.DeleteFunc(slices.Clone(extra), func(e string) bool { return e == "" }), " ")
+	if how != "" {
+		lines = append(lines, remark{text: how})
+	}
+	e := s.lead().Env
+	where := []string{served(s.servers()), cmp.Or(e.CPU, "unknown CPU") + ", " + plural(e.Cores, "core"), load(groups) + "; " + repeats(groups)}
+	text := strings.Join(where, "; ") + "."
+	if kindsOf(groups) > 1 {
+		text += " The locks do not promise the same: see " + SummaryFile + "."
+	}
+	lines = append(lines, remark{text: text})
+	for _, one := range s.servers() {
+		if r := server(one); r.loud {
+			lines = append(lines, r)
 		}
 	}
-	lead := s.lead()
-	lines = append(lines, promises(groups)...)
-	for _, one := range s.servers() {
-		lines = append(lines, server(one))
-	}
-	lines = append(lines, remark{text: "Host: " + host(lead.Env) + "."})
-	lines = append(lines, remark{text: "Load: " + load(groups) + "; " + repeats(groups) + "."})
 	if v := violations(groups); v != "" {
 		lines = append(lines, remark{text: v, loud: true})
 	}
-	return append(lines, validity(groups, invalid))
+	if v := validity(groups, invalid); v.loud {
+		lines = append(lines, v)
+	}
+	return lines
+}
+
+// served names the servers of list in a few words.
+func served(list []results.Server) string {
+	var names []string
+	for _, one := range list {
+		name := product(one)
+		if name == "" {
+			name = "no server"
+		}
+		if one.Version != "" {
+			name += " " + one.Version
+		}
+		if one.Topology != "" {
+			name += " (" + one.Topology + ")"
+		}
+		if one.Source == "url" {
+			name += " at " + strings.Join(addresses(one), ", ")
+		}
+		names = append(names, name)
+	}
+	return strings.Join(names, ", ")
+}
+
+// kindsOf counts the kinds of servers of groups.
+func kindsOf(groups []*results.Group) int {
+	seen := make(map[string]bool)
+	for _, g := range groups {
+		if g.Server.Kind != "" {
+			seen[g.Server.Kind] = true
+		}
+	}
+	return len(seen)
 }
 
 // server says what served the runs and how it came about.
@@ -76,7 +116,12 @@ func addresses(s results.Server) []string {
 }
 
 // capital writes the first letter of an ASCII word large.
-func capital(word string) string { return strings.ToUpper(word[:1]) + word[1:] }
+func capital(word string) string {
+	if word == "" {
+		return ""
+	}
+	return strings.ToUpper(word[:1]) + word[1:]
+}
 
 // host describes the machine.
 func host(e results.Env) string {
@@ -384,4 +429,39 @@ func clientsNote(list []series) string {
 	}
 	return "Solid lines: " + strings.Join(plain, ", ") + "; dashed lines and markers with a white centre: " +
 		strings.Join(dotted, ", ") + "."
+}
+
+// place says in a few words which load s shows, so that titles differ where pictures do:
+// "1 key, 32 owners in 8 processes, hold 1 ms".
+func (s *set) place(owners int) string {
+	var groups []*results.Group
+	for i := range s.groups {
+		if owners == 0 || s.groups[i].Load.Owners == owners {
+			groups = append(groups, &s.groups[i])
+		}
+	}
+	l := s.lead().Load
+	parts := []string{plural(l.Keys, "key")}
+	if owners == 1 {
+		parts = append(parts, "1"+space+"owner, no contention")
+	} else if owners > 1 {
+		parts = append(parts, plural(owners, "owner"))
+	}
+	if in := inProcesses(groups); in != "" && owners != 1 {
+		parts[len(parts)-1] += " in " + in
+	}
+	hold, _ := results.DimensionOf(byHold)
+	text := strings.Join(append(parts, "hold "+human(hold, l.Hold.String())), ", ")
+	if list := s.servers(); len(list) == 1 && list[0].Kind != "" {
+		text = product(list[0]) + ", " + text
+	}
+	return text
+}
+
+// oneLoad is why a picture along the number of owners is left out, or "".
+func (s *set) oneLoad() string {
+	if list := s.owners(); len(list) == 1 {
+		return fmt.Sprintf("all runs have %s, and a line takes two points", plural(list[0], "owner"))
+	}
+	return ""
 }

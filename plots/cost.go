@@ -12,13 +12,17 @@ import (
 // of waiters, the hidden bill of polling.
 func cost(s *set) (*page, string, error) {
 	list, controls := s.series()
+	list, rest := s.swept(list)
 	parts, titles := facets(list)
 	p := &page{
 		name:     "cost",
-		title:    "What one acquisition costs the server",
+		title:    "What one grant costs the server (" + s.place(0) + ")",
 		question: "How much server CPU, how many commands and bytes does each grant take as more owners wait? Lower is better.",
 		columns:  len(parts),
 		tall:     165,
+	}
+	if why := s.oneLoad(); why != "" {
+		return p, why, nil
 	}
 	var missing []string
 	for _, m := range []struct {
@@ -61,6 +65,6 @@ func cost(s *set) (*page, string, error) {
 			billed = append(billed, v)
 		}
 	}
-	p.caption = s.caption(drawn(billed), hollow, how, gone, controlsNote(controls))
+	p.caption = s.caption(drawn(billed), hollow, how, gone, rest, controlsNote(controls))
 	return p, "", nil
 }

@@ -3,6 +3,7 @@ package plots
 import (
 	"cmp"
 	"fmt"
+	"hash/fnv"
 	"slices"
 	"strconv"
 	"strings"
@@ -229,6 +230,21 @@ func (s *set) lead() *results.Group {
 	return &s.groups[0]
 }
 
+// maxSuffix is the most bytes that a suffix takes, so that the name of a file, with its
+// picture before it, takes no more than 100.
+const maxSuffix = 72
+
+// locks counts the locks of s that are no yardsticks.
+func (s *set) locks() int {
+	names := make(map[string]bool)
+	for i := range s.groups {
+		if g := &s.groups[i]; !results.IsYardstick(g.Algo) {
+			names[g.Name()] = true
+		}
+	}
+	return len(names)
+}
+
 // suffixes names the sets by what tells them apart.
 func suffixes(parts []set, dims []dimension) {
 	if len(parts) < 2 {
@@ -250,6 +266,11 @@ func suffixes(parts []set, dims []dimension) {
 		}
 	}
 	for i := range parts {
+		if s := parts[i].suffix; len(s) > maxSuffix {
+			hash := fnv.New32a()
+			_, _ = hash.Write([]byte(s)) // it never fails
+			parts[i].suffix = fmt.Sprintf("%s-%08x", strings.TrimRight(s[:maxSuffix-9], "-."), hash.Sum32())
+		}
 		used[parts[i].suffix]++
 		if n := used[parts[i].suffix]; n > 1 {
 			parts[i].suffix += "-" + strconv.Itoa(n)
@@ -318,6 +339,30 @@ func (s *set) series() (list []series, controls []string) {
 	}
 	slices.Sort(controls)
 	return list, controls
+}
+
+// swept are those of list that were measured at several numbers of owners, where list is
+// too long for one picture, and a note on the others; else all of list.
+func (s *set) swept(list []series) ([]series, string) {
+	if len(list) <= tooMany {
+		return list, ""
+	}
+	var some []series
+	locks, left := 0, 0
+	for _, v := range list {
+		if len(v.groups) == 1 {
+			left++
+			continue
+		}
+		some = append(some, v)
+		if !results.IsYardstick(v.algo) {
+			locks++
+		}
+	}
+	if left == 0 || locks < 2 {
+		return list, ""
+	}
+	return some, fmt.Sprintf("%s more at one number of owners only: see the landscape and %s.", plural(left, "lock"), SummaryFile)
 }
 
 // short keeps a name from taking the room of the data.

@@ -55,6 +55,23 @@ func (w *sweep) sweptAt(s *set) []int {
 	return list
 }
 
+// sweptSets are the trials that stand in the picture of a sweep: each value of it has a set
+// of its own, and nobody wants all pictures of each.
+func sweptSets(groups []results.Group) map[string]bool {
+	trials := make(map[string]bool)
+	for _, w := range sweeps() {
+		for _, s := range setsAlong(groups, w.axis) {
+			if len(w.sweptAt(&s)) == 0 {
+				continue
+			}
+			for _, g := range s.groups {
+				trials[g.Trial+g.Server.Version] = true
+			}
+		}
+	}
+	return trials
+}
+
 // pictures lists what is drawn of s along w.
 func (w *sweep) pictures(s *set) (list []picture) {
 	for i, n := range w.sweptAt(s) {

@@ -1,7 +1,6 @@
 package plots
 
 import (
-	"fmt"
 	"slices"
 	"strings"
 
@@ -12,15 +11,19 @@ import (
 // fairness, since either alone can be had cheaply.
 func tradeoff(s *set) (*page, string, error) {
 	list, controls := s.series()
+	list, rest := s.swept(list)
 	owners := most(s)
 	p := &page{
 		name:     "tradeoff",
-		title:    fmt.Sprintf("Fast or fair? %s", contended(owners)),
+		title:    "Fast or fair? (" + s.place(owners) + ")",
 		question: "Which locks are fast, which share evenly, and which do both? Up and to the right is better.",
 		columns:  1,
 		tall:     400,
 	}
 	n := panel{spots: true}
+	if alike(list, owners) {
+		return p, allEven, nil
+	}
 	var used []series
 	points := make(map[string]point)
 	lo, hi := 0.0, 0.0
@@ -78,7 +81,7 @@ func tradeoff(s *set) (*page, string, error) {
 		}
 		also += "; a line joins what is the same algorithm."
 	}
-	p.caption = s.caption(drawn(used), leftOut, "Points: medians; whiskers: least and greatest run."+also, controlsNote(controls))
+	p.caption = s.caption(drawn(used), leftOut, "Points: medians; whiskers: least and greatest run."+also, rest, controlsNote(controls))
 	return p, "", nil
 }
 
@@ -89,12 +92,4 @@ func bare(q point) point { return point{x: q.x, y: q.y, lo: q.y, hi: q.y, hollow
 func most(s *set) int {
 	list := s.owners()
 	return list[len(list)-1]
-}
-
-// contended says how many owners compete.
-func contended(owners int) string {
-	if owners == 1 {
-		return "(1 owner, no contention)"
-	}
-	return fmt.Sprintf("(%d owners competing)", owners)
 }
