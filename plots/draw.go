@@ -153,6 +153,10 @@ func pictures(s *set) []picture {
 	if !open && s.many() {
 		list = append(list, func() (*page, string, error) { return landscape(s) })
 	}
+	if all, _ := s.series(); len(all) > mostLines && len(s.owners()) == 1 {
+		// So many lines are a knot; the landscape has a row for each.
+		return append(list, func() (*page, string, error) { return handoff(s) })
+	}
 	if !open {
 		list = append(list, func() (*page, string, error) { return throughput(s) })
 	}

@@ -415,6 +415,9 @@ func clients(list []series) []string {
 // tooMany is the number of lines up to which one panel stays readable.
 const tooMany = 14
 
+// mostLines is the number of lines up to which a picture with a panel for each client does.
+const mostLines = 2 * tooMany
+
 // facets splits list by client where it is too long for one panel: every panel
 // then has the lines of one client and those that have none. Otherwise it is one
 // facet without a title.
