@@ -447,7 +447,7 @@ func (s *set) place(owners int) string {
 	} else if owners > 1 {
 		parts = append(parts, plural(owners, "owner"))
 	}
-	if in := inProcesses(groups); in != "" && owners != 1 {
+	if in := inProcesses(groups); in != "" && owners > 1 {
 		parts[len(parts)-1] += " in " + in
 	}
 	hold, _ := results.DimensionOf(byHold)

@@ -33,10 +33,17 @@ func cost(s *set) (*page, string, error) {
 		{results.SrvCmdsPerAcq, "commands executed per acquisition", count},
 		{results.SrvNetPerAcq, "bytes in and out per acquisition", octets},
 	} {
-		lo, hi, ok := extent(curves(list, m.metric, m.u), true)
+		lines := curves(list, m.metric, m.u)
+		lo, hi, ok := extent(lines, true)
 		if !ok {
 			missing = append(missing, m.title)
 			continue
+		}
+		what, _, _ := strings.Cut(m.title, " per ")
+		for _, v := range list {
+			if v.groups[0].Server.Kind != "" && !slices.ContainsFunc(lines, func(l line) bool { return l.name == v.name }) {
+				missing = append(missing, what+" of "+v.name)
+			}
 		}
 		y := valueAxis(m.title, lo, hi, m.u)
 		for i, part := range parts {
@@ -57,7 +64,7 @@ func cost(s *set) (*page, string, error) {
 	}
 	gone := ""
 	if len(missing) > 0 {
-		gone = "Not told by this server: " + strings.Join(missing, ", ") + "."
+		gone = "Not told by the server: " + strings.Join(missing, ", ") + "."
 	}
 	var billed []series
 	for _, v := range list {

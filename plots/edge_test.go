@@ -77,7 +77,7 @@ func TestGaps(t *testing.T) {
 				r.Server = results.Server{Kind: "etcd", Product: "etcd", Version: "3.7.3", Source: "embedded"}
 			}
 		}), nil, "etcd 3.7.3; "},
-		{"part of the cost", []int{1, 8}, each(func(r *results.Run) { delete(r.Metrics, results.SrvNetPerAcq) }), nil, "Not told by this server: bytes"},
+		{"part of the cost", []int{1, 8}, each(func(r *results.Run) { delete(r.Metrics, results.SrvNetPerAcq) }), nil, "Not told by the server: bytes"},
 		{"only memory", []int{1, 8}, memory, []string{"cost"}, "no server"},
 		{"only the control", []int{8}, func(runs []results.Run) []results.Run {
 			return slices.DeleteFunc(runs, func(r results.Run) bool { return r.Algo != "local-none" })

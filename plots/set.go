@@ -325,16 +325,15 @@ func (s *set) series() (list []series, controls []string) {
 	for i := range list {
 		list[i].name, list[i].algo = short(list[i].name), short(list[i].algo)
 	}
-	// Where everything ran on one client, its name says nothing.
-	clients := make(map[string]bool)
-	for _, v := range list {
-		if v.client != "" {
-			clients[v.client] = true
-		}
+	// Where each lock ran on one client, the names of clients tell nothing apart.
+	several := false
+	for i, v := range list {
+		several = several || slices.ContainsFunc(list[:i], func(u series) bool { return u.algo == v.algo })
 	}
-	if len(clients) == 1 {
+	if !several {
 		for i := range list {
-			list[i].name = list[i].algo
+			v := &list[i]
+			v.name, v.client, v.look = v.algo, "", lookOf(v.algo, "")
 		}
 	}
 	slices.Sort(controls)

@@ -168,6 +168,7 @@ func invented(t testing.TB, sh shape, client string, n, block int, slow float64,
 			t.Fatal(err)
 		}
 	}
+	r.Metrics[results.LongestWait] = float64(r.Exact[results.Acquire].Max)
 	if n > 1 && sh.algo != "local-none" {
 		parts(t, &r, max(handoff, 5e3), sh.rtt)
 	}
