@@ -325,19 +325,23 @@ func (s *set) series() (list []series, controls []string) {
 	for i := range list {
 		list[i].name, list[i].algo = short(list[i].name), short(list[i].algo)
 	}
-	// Where each lock ran on one client, the names of clients tell nothing apart.
-	several := false
-	for i, v := range list {
-		several = several || slices.ContainsFunc(list[:i], func(u series) bool { return u.algo == v.algo })
-	}
-	if !several {
-		for i := range list {
-			v := &list[i]
-			v.name, v.client, v.look = v.algo, "", lookOf(v.algo, "")
-		}
-	}
+	withoutClients(list)
 	slices.Sort(controls)
 	return list, controls
+}
+
+// withoutClients takes the clients out of list where each lock ran on one: then their
+// names tell nothing apart.
+func withoutClients(list []series) {
+	for i, v := range list {
+		if slices.ContainsFunc(list[:i], func(u series) bool { return u.algo == v.algo }) {
+			return
+		}
+	}
+	for i := range list {
+		v := &list[i]
+		v.name, v.client, v.look = v.algo, "", lookOf(v.algo, "")
+	}
 }
 
 // swept are those of list that were measured at several numbers of owners, where list is
@@ -361,6 +365,7 @@ func (s *set) swept(list []series) ([]series, string) {
 	if left == 0 || locks < 2 {
 		return list, ""
 	}
+	withoutClients(some)
 	return some, fmt.Sprintf("%s more at one number of owners only: see the landscape and %s.", plural(left, "lock"), SummaryFile)
 }
 
