@@ -1,9 +1,8 @@
-// Command lockbench measures distributed locks, shows and draws what it measured, and
-// lends one of them to a shell command.
+// Package bench is the command lockbench, whose main package is bench/lockbench.
 //
 // The same grid of trials feeds `lockbench run` and `go test -bench`: see
 // plan.go.
-package main
+package bench
 
 import (
 	"context"
@@ -37,19 +36,23 @@ const (
 	exitInterrupted = 130 // a run that was stopped by Ctrl-C or SIGTERM
 )
 
-func main() {
+// Main carries out the call of the command that os.Args holds, and returns the exit
+// status of the program. It is the first thing that the program does: in the processes
+// that the program starts from itself, which are servers or measure, it never returns.
+// Commit is that of the program's source; "" is the one that the go command recorded.
+func Main(commit string) int {
+	commit = revision(commit)
 	etcdchild.Main() // for the server that run starts where no etcd is installed
 	// go-redis would write remarks on its connections to stderr, which is for one
 	// clear line. Its switch is process-wide, so it belongs here.
 	logging.Disable()
-	harness.Work(impls.All(), revision()) // for the processes in which the owners of a run live
+	harness.Work(impls.All(), commit) // for the processes in which the owners of a run live
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	// A second signal ends the program at once, also where nothing looks at ctx. Not the
 	// one that timeout(1) sends to the group of the process right after the first.
 	context.AfterFunc(ctx, func() { time.AfterFunc(time.Second, stop) })
-	status := run(ctx, os.Args[1:], os.Stdin, os.Stdout, os.Stderr)
-	stop()
-	os.Exit(status)
+	defer stop()
+	return run(ctx, commands(commit), os.Args[1:], stdio{os.Stdin, os.Stdout, os.Stderr})
 }
 
 // stdio is where a subcommand reads and writes.
@@ -90,31 +93,33 @@ type command struct {
 	setup func(fs *flag.FlagSet) func(ctx context.Context, std stdio) error
 }
 
-func commands() []command {
-	return []command{listCommand(), serversCommand(), runCommand(), showCommand(), plotCommand(), claimsCommand(), lockCommand()}
+// commands are all subcommands, of a program built from commit.
+func commands(commit string) []command {
+	return []command{
+		listCommand(), serversCommand(), runCommand(commit), showCommand(), plotCommand(), claimsCommand(), lockCommand(),
+	}
 }
 
 // run carries out one call of the command and returns its exit status.
-func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) int {
-	std := stdio{stdin, stdout, stderr}
+func run(ctx context.Context, all []command, args []string, std stdio) int {
 	if len(args) == 0 {
-		usage(stderr)
+		usage(std.err, all)
 		return exitMisuse
 	}
 	name, args := args[0], args[1:]
 	if name == "help" || name == "-h" || name == "-help" || name == "--help" {
 		if len(args) == 0 {
-			usage(stdout)
+			usage(std.out, all)
 			return 0
 		}
 		name, args = args[0], []string{"-h"}
 	}
-	for _, c := range commands() {
+	for _, c := range all {
 		if c.name == name {
 			return c.run(ctx, args, std)
 		}
 	}
-	complain(stderr, "lockbench", fmt.Errorf("there is no command %q; lockbench help lists them", name))
+	complain(std.err, "lockbench", fmt.Errorf("there is no command %q; lockbench help lists them", name))
 	return exitMisuse
 }
 
@@ -189,9 +194,9 @@ func withoutSecrets(text string) string {
 	})
 }
 
-func usage(w io.Writer) {
+func usage(w io.Writer, all []command) {
 	say(w, "lockbench measures distributed locks.\n\n")
-	for _, c := range commands() {
+	for _, c := range all {
 		say(w, "  lockbench %-8s %s\n", c.name, c.does)
 	}
 	say(w, "\nlockbench COMMAND -h explains one of them.\n")

@@ -1,4 +1,4 @@
-package main
+package bench
 
 import (
 	"context"
@@ -20,7 +20,7 @@ import (
 	"github.com/lockbench/lockbench/results"
 )
 
-func runCommand() command {
+func runCommand(commit string) command {
 	return command{
 		name: "run", args: "[flags]",
 		does: "measures locks under load",
@@ -44,7 +44,7 @@ such mappings makes as many grids, measured one after the other:
   hold: exp:1ms
   for: 5s`,
 		setup: func(fs *flag.FlagSet) func(context.Context, stdio) error {
-			j := &job{flags: defaultGrid()}
+			j := &job{commit: commit, flags: defaultGrid()}
 			j.flags.flags(fs)
 			j.from.flags(fs)
 			fs.StringVar(&j.out, "out", "", "append the runs to this results `file`")
@@ -81,7 +81,8 @@ such mappings makes as many grids, measured one after the other:
 
 // A job is one call of run.
 type job struct {
-	flags         grid // as the command line has it
+	commit        string // of this program
+	flags         grid   // as the command line has it
 	grids         []grid
 	from          sources
 	out, format   string
@@ -133,7 +134,7 @@ func (j *job) do(ctx context.Context, std stdio, given map[string]bool) error {
 		}
 		defer func() { _ = traced.file.Close() }() // close was called before, where all went well
 	}
-	b := bank{options: options, session: harness.NewID(), rigs: make(map[lock.Needs]*harness.Rig), crew: &harness.Crew{Commit: revision()}}
+	b := bank{options: options, session: harness.NewID(), rigs: make(map[lock.Needs]*harness.Rig), commit: j.commit, crew: &harness.Crew{Commit: j.commit}}
 	defer func() {
 		if err := b.close(); err != nil {
 			complain(std.err, "lockbench run", err)

@@ -1,4 +1,4 @@
-package main
+package bench
 
 import (
 	"encoding/json"
@@ -53,7 +53,7 @@ func TestAddingAVariantTakesOneFileAndOneLine(t *testing.T) {
 	}
 
 	program := filepath.Join(tree, "lockbench")
-	in("go", "build", "-o", program, "./bench")
+	in("go", "build", "-o", program, "./bench/lockbench")
 	var list []struct{ Algo, Client string }
 	if err := json.Unmarshal([]byte(in(program, "list", "-json")), &list); err != nil {
 		t.Fatal(err)
