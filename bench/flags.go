@@ -233,23 +233,17 @@ func (s *sources) flags(fs *flag.FlagSet) {
 	for _, k := range server.Kinds() {
 		s.topologies[k.Name], s.images[k.Name] = new(string), new(string)
 		if len(k.Topologies) > 0 {
+			names := []string{"single"}
+			for _, t := range k.Topologies {
+				names = append(names, string(t))
+			}
 			fs.Var(bounded[string]{s.topologies[k.Name], func(text string) (string, error) {
 				_, err := server.ParseTopology(k.Name, text)
 				return text, err
-			}}, k.Name+"-topology", fmt.Sprintf("`topology` of the %s servers that are started: single or %s (default single, or $%s)",
-				k.Name, joined(k.Topologies), k.Env("TOPOLOGY")))
+			}}, k.Name+"-topology", "`topology` of the servers that are started: "+words(names, "or")+" (default single)")
 		}
-		fs.StringVar(s.images[k.Name], k.Name+"-image", "", fmt.Sprintf("container `image` of %s (default $%s, or one of this module's or a public one)", k.Name, k.Env("IMAGE")))
+		fs.StringVar(s.images[k.Name], k.Name+"-image", "", "container `image` of the server (default one of this module's or a public one)")
 	}
-}
-
-// joined is a list for a sentence.
-func joined(list []lock.Topology) string {
-	var names []string
-	for _, t := range list {
-		names = append(names, string(t))
-	}
-	return strings.Join(names, " or ")
 }
 
 // urlFlags declares the flags of sources that lock has too.
@@ -257,8 +251,7 @@ func (s *sources) urlFlags(fs *flag.FlagSet) {
 	s.urls = map[string]*[]lock.Endpoint{}
 	for _, k := range server.Kinds() {
 		s.urls[k.Name] = new([]lock.Endpoint)
-		fs.Var(addresses{k, s.urls[k.Name]}, k.Name, fmt.Sprintf("`URL` of %s that runs already: %s; several independent ones by commas (default $%s)",
-			k.Name, strings.Join(k.Addresses, ", "), k.Env("URL")))
+		fs.Var(addresses{k, s.urls[k.Name]}, k.Name, "`URL` of one that runs: "+strings.Join(k.Addresses, ", "))
 	}
 }
 

@@ -28,11 +28,20 @@ func lockCommand() command {
 	return command{
 		name: "lock", args: "-key K [flags] [--] CMD [ARG…]",
 		does: "holds a key while a command runs, like flock(1) across machines",
+		examples: []example{
+			{"lockbench lock -redis redis://10.0.0.5:6379 -key deploy -- ./deploy.sh", "runs ./deploy.sh as soon as nobody else holds the key deploy"},
+			{"lockbench lock -algo sql-advisory -postgresql postgres://me@10.0.0.6/app -key j -wait 5s -- ./job", "the same on PostgreSQL, and gives up after 5 s"},
+		},
+		sections: []section{
+			{title: "flags that most calls need", flags: []string{"key", "algo", "wait", "ttl"}},
+			{title: "servers", flags: serverFlags(""), about: "One is named by its flag or by $LOCKBENCH_KIND_URL, such as $LOCKBENCH_REDIS_URL; several independent ones by commas."},
+			{title: "lock", flags: []string{"client", "renew", "retry", "retry-max", "timeout"}},
+		},
 		more: `
 The key is used as it stands, so that other programs can take the same one. The
-server has to be one that the others see: -KIND or LOCKBENCH_KIND_URL names it, such
-as -redis; none is ever started. SIGINT and SIGTERM are passed on to CMD, which finds its
-fencing token in LOCKBENCH_TOKEN if the algorithm has one (redis-fenced).
+server has to be one that the others see, so none is ever started. SIGINT and SIGTERM
+are passed on to CMD, which finds its fencing token in LOCKBENCH_TOKEN if the algorithm
+has one (redis-fenced).
 
 If the lease ends while CMD runs, CMD gets SIGTERM and, 5 s later, SIGKILL.
 redis-watchdog renews its lease; with one that nobody renews, such as

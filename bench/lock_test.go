@@ -357,7 +357,7 @@ func TestLockBadInput(t *testing.T) {
 		{"no key", "-redis " + url + " -- true", exitMisuse, "-key is missing"},
 		{"no command", "-redis " + url + " -key k", exitMisuse, "the command is missing"},
 		{"no server", "-key k -- true", exitMisuse, "no server named: a lock needs one that the others see too, by -redis URL or LOCKBENCH_REDIS_URL"},
-		{"own server", "-server binary -key k -- true", exitMisuse, "flag provided but not defined: -server"},
+		{"own server", "-server binary -key k -- true", exitMisuse, "there is no flag -server"},
 		{"algo", "-algo nosuch -redis " + url + " -key k -- true", exitMisuse, `there is no algorithm "nosuch"`},
 		{"near algo", "-algo redis-tokens -redis " + url + " -key k -- true", exitMisuse, "did you mean redis-token?"},
 		{"client", "-client nosuch -redis " + url + " -key k -- true", exitMisuse, "there are goredis and redigo"},

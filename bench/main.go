@@ -87,7 +87,10 @@ type command struct {
 	name string
 	args string // what follows the name, for the usage
 	does string // one line
-	more string // for -h alone, in paragraphs
+	// The rest is for -h alone.
+	examples []example
+	more     string    // in paragraphs
+	sections []section // of the flags; without them all are one
 	// setup declares the flags on fs and returns what to do when they have been
 	// parsed; fs.Args() holds the rest of the line.
 	setup func(fs *flag.FlagSet) func(ctx context.Context, std stdio) error
@@ -119,7 +122,11 @@ func run(ctx context.Context, all []command, args []string, std stdio) int {
 			return c.run(ctx, args, std)
 		}
 	}
-	complain(std.err, "lockbench", fmt.Errorf("there is no command %q; lockbench help lists them", name))
+	var names []string
+	for _, c := range all {
+		names = append(names, c.name)
+	}
+	complain(std.err, "lockbench", fmt.Errorf("there is no command %q; %s", name, guess(name, names, "", "lockbench help lists them")))
 	return exitMisuse
 }
 
@@ -133,7 +140,7 @@ func (c command) run(ctx context.Context, args []string, std stdio) int {
 		c.usage(std.out, fs)
 		return 0
 	case err != nil:
-		err = misuse("%w (%s -h explains)", err, fs.Name())
+		err = badFlag(fs, err)
 	default:
 		err = do(ctx, std)
 	}
@@ -194,29 +201,15 @@ func withoutSecrets(text string) string {
 	})
 }
 
-func usage(w io.Writer, all []command) {
-	say(w, "lockbench measures distributed locks.\n\n")
-	for _, c := range all {
-		say(w, "  lockbench %-8s %s\n", c.name, c.does)
+// badFlag is the error for a flag that fs could not read.
+func badFlag(fs *flag.FlagSet, err error) error {
+	name, unknown := strings.CutPrefix(err.Error(), "flag provided but not defined: -")
+	if !unknown {
+		return misuse("%w (%s -h explains)", err, fs.Name())
 	}
-	say(w, "\nlockbench COMMAND -h explains one of them.\n")
-}
-
-// usage prints all about c, with the flags in the order of their names.
-func (c command) usage(w io.Writer, fs *flag.FlagSet) {
-	say(w, "usage: %s\n\n%s\n", strings.TrimSpace(fs.Name()+" "+c.args), c.does)
-	if c.more != "" {
-		say(w, "\n%s\n", strings.TrimSpace(c.more))
-	}
-	say(w, "\nflags:\n")
-	fs.VisitAll(func(f *flag.Flag) {
-		value, text := flag.UnquoteUsage(f)
-		standard := ""
-		if f.DefValue != "" && f.DefValue != "false" && f.DefValue != "0s" && f.DefValue != "0" {
-			standard = " (default " + f.DefValue + ")"
-		}
-		say(w, "  %s\n        %s%s\n", strings.TrimSpace("-"+f.Name+" "+value), text, standard)
-	})
+	var names []string
+	fs.VisitAll(func(f *flag.Flag) { names = append(names, f.Name) })
+	return misuse("there is no flag -%s; %s", name, guess(name, names, "-", fs.Name()+" -h lists them"))
 }
 
 // noArguments refuses what follows the flags. It does not repeat it: it may be

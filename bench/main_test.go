@@ -250,7 +250,7 @@ func TestUsage(t *testing.T) {
 			t.Errorf("%+v", o)
 		}
 		for _, c := range commands("") {
-			if !strings.Contains(o.stdout, "lockbench "+c.name+" ") {
+			if !strings.Contains(o.stdout, "\n  "+c.name+" ") {
 				t.Errorf("help does not name %s", c.name)
 			}
 		}
@@ -266,7 +266,7 @@ func TestUsage(t *testing.T) {
 					t.Errorf("%q: %+v", args, o)
 				}
 			}
-			oneLine(t, call(t, c.name, "-nosuch"), exitMisuse, "flag provided but not defined: -nosuch")
+			oneLine(t, call(t, c.name, "-nosuch"), exitMisuse, "there is no flag -nosuch; lockbench "+c.name+" -h lists them")
 		})
 	}
 }

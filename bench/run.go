@@ -24,6 +24,12 @@ func runCommand(commit string) command {
 	return command{
 		name: "run", args: "[flags]",
 		does: "measures locks under load",
+		examples: []example{
+			{"lockbench run -algo redis-token,redis-handoff -for 5s -repeat 3 -out mine.jsonl", "two locks on a Redis that is started here, each load three times"},
+			{"lockbench run -algo redis-handoff -redis redis://10.0.0.5:6379 -owners 8,64 -hold 5ms", "one lock on your Redis, by 8 and by 64 owners that hold it for 5 ms"},
+			{"lockbench run -profile smoke -print", "what a profile would measure, without measuring it"},
+		},
+		sections: runSections(),
 		more: `
 Without flags every variant is measured on every client with 1, 8 and 32 owners
 of one key that is held for 1 ms. Lists make a grid of all combinations. -repeat
@@ -47,8 +53,8 @@ such mappings makes as many grids, measured one after the other:
 			j := &job{commit: commit, flags: defaultGrid()}
 			j.flags.flags(fs)
 			j.from.flags(fs)
-			fs.StringVar(&j.out, "out", "", "append the runs to this results `file`")
-			fs.StringVar(&j.trace, "trace", "", "write each single operation that was granted in a window to this `file`: when it was due, called, granted and freed, its key and owner, and its token")
+			fs.StringVar(&j.out, "out", "", "append the runs to this results `file`; without it nothing is stored")
+			fs.StringVar(&j.trace, "trace", "", "write each operation that was granted in a window to this `file`: when it was due, called, granted and freed, its key, owner and token")
 			fs.Var(bounded[string]{&j.format, func(text string) (string, error) {
 				switch text {
 				case "text", "json", "benchfmt":
@@ -57,16 +63,16 @@ such mappings makes as many grids, measured one after the other:
 				return "", errors.New("want text, json or benchfmt")
 			}}, "format", "`form` of what is printed: text, json (the stored lines) or benchfmt (for benchstat) (default text)")
 			j.grow = defaultGrow
-			fs.Var(bounded[int]{&j.grow, whole(1, maxGrow)}, "grow", "make the window up to so `many` times as long as -for says, where the longest wait takes more than a fifth of it; 1 is never")
+			fs.Var(bounded[int]{&j.grow, whole(1, maxGrow)}, "grow", "`factor` by which a window may be made longer than -for says, where the longest wait takes more than a fifth of it; 1 is never")
 			fs.Var(bounded[string]{&j.metrics, func(text string) (string, error) {
 				if text != "few" && text != "all" {
 					return "", errors.New("want few or all")
 				}
 				return text, nil
-			}}, "metrics", "which `metrics` -format benchfmt prints: few (at most a dozen, by which locks are compared) or all (default few)")
+			}}, "metrics", "`choice` of metrics that -format benchfmt prints: few (at most a dozen, by which locks are compared) or all (default few)")
 			fs.BoolVar(&j.print, "print", false, "print the trials in the order of their running and stop")
 			fs.StringVar(&j.file, "scenario", "", "read what to measure from this YAML `file`")
-			fs.StringVar(&j.profile, "profile", "", "measure a `profile` that comes with the program: quick (what make plots measures), smoke (a little of it, in a minute), redis, redis-waiters or redis-newer (make bench-redis), or engines (make bench-engines)")
+			fs.StringVar(&j.profile, "profile", "", "measure the loads that come with the program under this `name`: "+words(profileNames(), "or"))
 			return func(ctx context.Context, std stdio) error {
 				if err := noArguments(fs); err != nil {
 					return err
@@ -369,7 +375,7 @@ func blocksOf(trials []harness.Trial) string {
 	if len(list) == 1 {
 		return "block " + list[0]
 	}
-	return "blocks " + words(list)
+	return "blocks " + words(list, "and")
 }
 
 // related is run with what it gains beside the yardsticks that ran before it.

@@ -142,7 +142,7 @@ func TestRunBadInput(t *testing.T) {
 		{"no cluster", []string{"-redis", "redis+cluster://" + closed}, exitFailure, "refused"},
 		{"no master", []string{"-redis", "redis+sentinel://" + closed}, exitMisuse, "-redis: the address names no master"},
 		{"contradiction", []string{"-server", "embedded", "-redis", "redis://127.0.0.1"}, exitMisuse, "give one of them"},
-		{"flag", []string{"-nosuch"}, exitMisuse, "flag provided but not defined: -nosuch"},
+		{"flag", []string{"-nosuch"}, exitMisuse, "there is no flag -nosuch; lockbench run -h lists them"},
 		{"word", []string{"redis-token"}, exitMisuse, "1 words too many"},
 		{"no directory", []string{"-out", out}, exitFailure, "no such file or directory"},
 		{"closed port", []string{"-redis", "redis://" + closed}, exitFailure, "refused"},

@@ -93,41 +93,61 @@ func clientsOf(all []lock.Variant) []string {
 	return names
 }
 
-// near names what was probably meant: names that contain the word, or are a few
-// letters away from it.
+// near names what was probably meant by an algorithm or a pattern of some.
 func near(word string, names []string) string {
 	word, _, _ = strings.Cut(word, "/")
-	word = strings.Trim(word, "*")
-	var list []string
-	for _, name := range names {
-		if len(word) >= 3 && strings.Contains(name, word) || distance(word, name) <= max(1, len(word)/4) {
-			list = append(list, name)
-		}
-	}
-	if len(list) == 0 || len(list) > 5 {
+	list := similar(strings.Trim(word, "*"), names)
+	if len(list) == 0 {
 		return ""
 	}
 	return " (did you mean " + strings.Join(list, " or ") + "?)"
 }
 
-// distance is the number of letters to insert, remove or replace to make b of a
-// (V. Levenshtein, 1966).
-func distance(a, b string) int {
-	row := make([]int, len(b)+1)
-	for j := range row {
-		row[j] = j
+// guess asks for what was probably meant by word, each with a prefix, or is otherwise.
+func guess(word string, names []string, prefix, otherwise string) string {
+	list := similar(word, names)
+	if len(list) == 0 {
+		return otherwise
 	}
-	for i := range len(a) {
-		diagonal := row[0]
-		row[0] = i + 1
-		for j := range len(b) {
-			replace := diagonal
-			if a[i] != b[j] {
-				replace++
-			}
-			diagonal = row[j+1]
-			row[j+1] = min(replace, row[j]+1, row[j+1]+1)
+	return "did you mean " + prefix + strings.Join(list, " or "+prefix) + "?"
+}
+
+// similar are the names that contain the word, or are a few letters away from it; none if
+// there are many.
+func similar(word string, names []string) (list []string) {
+	for _, name := range names {
+		if len(word) >= 3 && strings.Contains(name, word) || distance(word, name) <= max(1, len(word)/4) {
+			list = append(list, name)
 		}
 	}
-	return row[len(b)]
+	if len(list) > 5 {
+		return nil
+	}
+	return list
+}
+
+// distance is the number of letters to insert, remove or replace, and of neighbours to
+// swap, to make b of a (V. Levenshtein, 1966; F. Damerau, 1964).
+func distance(a, b string) int {
+	d := make([][]int, len(a)+1) // of the first i letters of a and the first j of b
+	for i := range d {
+		d[i] = make([]int, len(b)+1)
+		d[i][0] = i
+	}
+	for j := range d[0] {
+		d[0][j] = j
+	}
+	for i := 1; i <= len(a); i++ {
+		for j := 1; j <= len(b); j++ {
+			replace := d[i-1][j-1]
+			if a[i-1] != b[j-1] {
+				replace++
+			}
+			d[i][j] = min(replace, d[i-1][j]+1, d[i][j-1]+1)
+			if i > 1 && j > 1 && a[i-1] == b[j-2] && a[i-2] == b[j-1] {
+				d[i][j] = min(d[i][j], d[i-2][j-2]+1)
+			}
+		}
+	}
+	return d[len(a)][len(b)]
 }
