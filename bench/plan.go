@@ -116,7 +116,7 @@ func (g grid) plan(all []lock.Variant) (trials []harness.Trial, skipped int, err
 		planned[name] = true
 	}
 	if len(first)+len(rest) == 0 {
-		return nil, 0, misuse("nothing to run: no chosen variant can do what the load asks for; see the column can of lockbench list")
+		return nil, 0, misuse("nothing to run: no chosen variant can do what the load asks for; see the column CAN of lockbench list")
 	}
 	for block := range g.repeat {
 		part := slices.Concat(first, rest)
