@@ -169,8 +169,10 @@ func TestPlanRefuses(t *testing.T) {
 	}
 }
 
-func TestDefaultGridHasEveryVariant(t *testing.T) {
-	trials, skipped, err := defaultGrid().plan(impls.All())
+func TestEveryVariantIsPlanned(t *testing.T) {
+	g := defaultGrid()
+	g.clients = []string{everyClient}
+	trials, skipped, err := g.plan(impls.All())
 	if err != nil || skipped != 0 {
 		t.Fatal(err, skipped)
 	}
@@ -342,5 +344,33 @@ func TestPrintJSON(t *testing.T) {
 func TestEqualTrialsAreRefused(t *testing.T) {
 	for _, args := range [][]string{{"-owners", "2,2"}, {"-hold", "1ms,1000us"}, {"-procs", "1,1"}} {
 		oneLine(t, call(t, append([]string{"run", "-print", "-algo", "redis-token", "-client", "goredis"}, args...)...), exitMisuse, "asked for twice")
+	}
+}
+
+// What the scenarios that come with the program mean does not depend on how many client
+// libraries a lock has: each says it.
+func TestProfilesNameTheirClients(t *testing.T) {
+	for _, name := range profileNames() {
+		text, err := profile(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		parts, err := defaultGrid().scenario(name, text, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i, g := range parts {
+			chosen, err := g.chosen(impls.All())
+			if err != nil {
+				t.Fatal(err)
+			}
+			every, err := choose(impls.All(), g.algos, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if len(g.clients) == 0 && len(chosen) != len(every) {
+				t.Errorf("%s, grid %d: %d variants are chosen of %d: say which client, or all", name, i+1, len(chosen), len(every))
+			}
+		}
 	}
 }

@@ -31,10 +31,12 @@ func runCommand(commit string) command {
 		},
 		sections: runSections(),
 		more: `
-Without flags every variant is measured on every client with 1, 8 and 32 owners
-of one key that is held for 1 ms. Lists make a grid of all combinations. -repeat
-interleaves: each block runs the grid once, every second one backwards, and the
-yardstick local-mutex runs first in each block for every load.
+Without flags every lock is measured with 1, 8 and 32 owners of one key that is held
+for 1 ms. Lists make a grid of all combinations. A lock is measured with the first
+client library that has it, one on MySQL and on PostgreSQL with one each, unless
+-client or a pattern such as redis-token/redigo says more. -repeat interleaves: each
+block runs the grid once, every second one backwards, and the yardstick local-mutex
+runs first in each block for every load.
 
 Runs are appended to the file of -out as they finish, one line of JSON each;
 without -out nothing is stored. Ctrl-C keeps what is finished; the exit status
@@ -110,8 +112,20 @@ func (j *job) do(ctx context.Context, std stdio, given map[string]bool) error {
 	if err != nil {
 		return err
 	}
+	if options.Source == "" || options.Source == server.URL { // else no named server is taken
+		for i := range j.grids {
+			j.grids[i].urls = options.URLs
+		}
+	}
 	trials, skipped, err := j.plan()
 	if err != nil {
+		return err
+	}
+	chosen, err := j.chosen()
+	if err != nil {
+		return err
+	}
+	if err := j.from.used(chosen); err != nil {
 		return err
 	}
 	if skipped > 0 {
@@ -146,7 +160,7 @@ func (j *job) do(ctx context.Context, std stdio, given map[string]bool) error {
 			complain(std.err, "lockbench run", err)
 		}
 	}()
-	if trials, err = j.start(ctx, std, &b, trials); err != nil {
+	if trials, err = j.start(ctx, std, &b, trials, chosen); err != nil {
 		return err
 	}
 	if traced != nil {
@@ -206,9 +220,21 @@ func (j *job) resolve(given map[string]bool) (err error) {
 	return nil
 }
 
+// chosen are the variants that all grids ask for.
+func (j *job) chosen() (list []lock.Variant, err error) {
+	for _, g := range j.grids {
+		part, err := g.chosen(impls.All())
+		if err != nil {
+			return nil, err
+		}
+		list = append(list, part...)
+	}
+	return list, nil
+}
+
 // start starts the servers that trials need and returns the trials that can
 // run. What has no server is named, and what would provide it.
-func (j *job) start(ctx context.Context, std stdio, b *bank, trials []harness.Trial) ([]harness.Trial, error) {
+func (j *job) start(ctx context.Context, std stdio, b *bank, trials []harness.Trial, chosen []lock.Variant) ([]harness.Trial, error) {
 	missing := make(map[lock.Needs]bool)
 	for _, t := range trials {
 		n := t.Variant.Needs
@@ -242,14 +268,6 @@ func (j *job) start(ctx context.Context, std stdio, b *bank, trials []harness.Tr
 		return why != ""
 	})
 	// A yardstick that nobody asked for is nothing to measure by itself.
-	var chosen []lock.Variant
-	for _, g := range j.grids {
-		part, err := choose(impls.All(), g.algos, g.clients)
-		if err != nil {
-			return nil, err
-		}
-		chosen = append(chosen, part...)
-	}
 	wanted := func(t harness.Trial) bool {
 		return slices.ContainsFunc(chosen, func(v lock.Variant) bool { return v.Name() == t.Variant.Name() })
 	}

@@ -20,6 +20,42 @@ func choose(all []lock.Variant, algos, clients []string) ([]lock.Variant, error)
 	return chooseOf(all, algos, clients, "see lockbench list")
 }
 
+// chosen are the variants that g asks for. If it says nothing of clients it asks for one
+// of each lock, see firsts, and for those that a pattern with a slash names.
+func (g grid) chosen(all []lock.Variant) ([]lock.Variant, error) {
+	if slices.Contains(g.clients, everyClient) {
+		return choose(all, g.algos, nil)
+	}
+	list, err := choose(all, g.algos, g.clients)
+	if err != nil || len(g.clients) > 0 {
+		return list, err
+	}
+	first := g.firsts(list)
+	return slices.DeleteFunc(list, func(v lock.Variant) bool {
+		return !slices.ContainsFunc(first, func(f lock.Variant) bool { return f.Name() == v.Name() }) &&
+			!slices.ContainsFunc(g.algos, func(p string) bool {
+				ok, _ := path.Match(p, v.Name()) // choose has checked it
+				return ok && strings.Contains(p, "/")
+			})
+	}), nil
+}
+
+// firsts keeps the first client of each lock on each kind of server. Of a lock on several
+// kinds, of which some have a server that is named, it keeps those.
+func (g grid) firsts(list []lock.Variant) (first []lock.Variant) {
+	for _, same := range byAlgo(list) {
+		named := slices.ContainsFunc(same, func(v lock.Variant) bool { return len(g.urls[v.Needs.Kind]) > 0 })
+		kept := make(map[string]bool)
+		for _, v := range same {
+			if kind := v.Needs.Kind; !kept[kind] && (!named || len(g.urls[kind]) > 0) {
+				kept[kind] = true
+				first = append(first, v)
+			}
+		}
+	}
+	return first
+}
+
 // chooseOf is choose, whose errors end with what there is to choose from.
 func chooseOf(all []lock.Variant, algos, clients []string, there string) ([]lock.Variant, error) {
 	matched := make(map[string]bool) // pattern → it matched something
