@@ -100,6 +100,7 @@ type command struct {
 func commands(commit string) []command {
 	return []command{
 		listCommand(), serversCommand(), runCommand(commit), showCommand(), plotCommand(), claimsCommand(), lockCommand(),
+		versionCommand(commit),
 	}
 }
 
@@ -116,6 +117,9 @@ func run(ctx context.Context, all []command, args []string, std stdio) int {
 			return 0
 		}
 		name, args = args[0], []string{"-h"}
+	}
+	if name == "-version" || name == "--version" {
+		name = "version"
 	}
 	for _, c := range all {
 		if c.name == name {
@@ -215,8 +219,12 @@ func badFlag(fs *flag.FlagSet, err error) error {
 // noArguments refuses what follows the flags. It does not repeat it: it may be
 // a URL with a password whose flag was forgotten.
 func noArguments(fs *flag.FlagSet) error {
-	if n := fs.NArg(); n > 0 {
+	switch n := fs.NArg(); n {
+	case 0:
+		return nil
+	case 1:
+		return misuse("1 word too many after the flags (%s -h explains)", fs.Name())
+	default:
 		return misuse("%d words too many after the flags (%s -h explains)", n, fs.Name())
 	}
-	return nil
 }

@@ -143,7 +143,7 @@ func TestRunBadInput(t *testing.T) {
 		{"no master", []string{"-redis", "redis+sentinel://" + closed}, exitMisuse, "-redis: the address names no master"},
 		{"contradiction", []string{"-server", "embedded", "-redis", "redis://127.0.0.1"}, exitMisuse, "give one of them"},
 		{"flag", []string{"-nosuch"}, exitMisuse, "there is no flag -nosuch; lockbench run -h lists them"},
-		{"word", []string{"redis-token"}, exitMisuse, "1 words too many"},
+		{"word", []string{"redis-token"}, exitMisuse, "1 word too many"},
 		{"no directory", []string{"-out", out}, exitFailure, "no such file or directory"},
 		{"closed port", []string{"-redis", "redis://" + closed}, exitFailure, "refused"},
 		{"MariaDB", []string{"-redis", "redis://" + unfriendly(t)}, exitFailure, "edis"},
