@@ -40,7 +40,7 @@ help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 build: ## build bin/lockbench
-	$(GO) build -ldflags '$(LDFLAGS)' -o bin/lockbench ./bench
+	$(GO) build -ldflags '$(LDFLAGS)' -o bin/lockbench ./bench/lockbench
 
 test: ## run all tests
 	$(TEST) $(ALL)

@@ -1,4 +1,4 @@
-package main
+package bench
 
 import (
 	"bytes"
@@ -22,7 +22,7 @@ func TestReadingIsInterrupted(t *testing.T) {
 		ended := make(chan outcome, 1)
 		go func() {
 			var stdout, stderr bytes.Buffer
-			status := run(ctx, append(args, fifo), strings.NewReader(""), &stdout, &stderr)
+			status := run(ctx, commands(""), append(args, fifo), stdio{strings.NewReader(""), &stdout, &stderr})
 			ended <- outcome{status, stdout.String(), stderr.String()}
 		}()
 		cancel()

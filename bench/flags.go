@@ -1,4 +1,4 @@
-package main
+package bench
 
 import (
 	"errors"
@@ -15,6 +15,7 @@ import (
 	"github.com/lockbench/lockbench/harness/fault"
 	"github.com/lockbench/lockbench/harness/server"
 	"github.com/lockbench/lockbench/harness/server/etcdchild"
+	"github.com/lockbench/lockbench/impls"
 	"github.com/lockbench/lockbench/impls/lock"
 	"github.com/lockbench/lockbench/results"
 )
@@ -125,7 +126,7 @@ func (f *setting) IsBoolFlag() bool { return f.d.Kind == results.Flag }
 // flags declares the flags of a grid on fs, with what is in g as defaults.
 func (g *grid) flags(fs *flag.FlagSet) {
 	fs.Var(&list[string]{values: &g.algos, parse: pattern}, "algo", "`patterns` of the algorithms to measure, such as redis-*,local-mutex; see lockbench list")
-	fs.Var(&list[string]{values: &g.clients, parse: pattern}, "client", "`patterns` of client libraries (default all)")
+	fs.Var(&list[string]{values: &g.clients, parse: pattern}, "client", "`patterns` of client libraries; all is each that has the lock (default the first on each kind of server)")
 	for _, d := range results.Dimensions() {
 		if d.Help == "" {
 			continue
@@ -233,23 +234,17 @@ func (s *sources) flags(fs *flag.FlagSet) {
 	for _, k := range server.Kinds() {
 		s.topologies[k.Name], s.images[k.Name] = new(string), new(string)
 		if len(k.Topologies) > 0 {
+			names := []string{"single"}
+			for _, t := range k.Topologies {
+				names = append(names, string(t))
+			}
 			fs.Var(bounded[string]{s.topologies[k.Name], func(text string) (string, error) {
 				_, err := server.ParseTopology(k.Name, text)
 				return text, err
-			}}, k.Name+"-topology", fmt.Sprintf("`topology` of the %s servers that are started: single or %s (default single, or $%s)",
-				k.Name, joined(k.Topologies), k.Env("TOPOLOGY")))
+			}}, k.Name+"-topology", "`topology` of the servers that are started: "+words(names, "or")+" (default single)")
 		}
-		fs.StringVar(s.images[k.Name], k.Name+"-image", "", fmt.Sprintf("container `image` of %s (default $%s, or one of this module's or a public one)", k.Name, k.Env("IMAGE")))
+		fs.StringVar(s.images[k.Name], k.Name+"-image", "", "container `image` of the server (default one of this module's or a public one)")
 	}
-}
-
-// joined is a list for a sentence.
-func joined(list []lock.Topology) string {
-	var names []string
-	for _, t := range list {
-		names = append(names, string(t))
-	}
-	return strings.Join(names, " or ")
 }
 
 // urlFlags declares the flags of sources that lock has too.
@@ -257,9 +252,41 @@ func (s *sources) urlFlags(fs *flag.FlagSet) {
 	s.urls = map[string]*[]lock.Endpoint{}
 	for _, k := range server.Kinds() {
 		s.urls[k.Name] = new([]lock.Endpoint)
-		fs.Var(addresses{k, s.urls[k.Name]}, k.Name, fmt.Sprintf("`URL` of %s that runs already: %s; several independent ones by commas (default $%s)",
-			k.Name, strings.Join(k.Addresses, ", "), k.Env("URL")))
+		fs.Var(addresses{k, s.urls[k.Name]}, k.Name, "`URL` of one that runs: "+strings.Join(k.Addresses, ", "))
 	}
+}
+
+// given are the kinds of the servers that a flag names.
+func (s *sources) given() (kinds []string) {
+	for _, k := range server.Kinds() {
+		if len(*s.urls[k.Name]) > 0 {
+			kinds = append(kinds, k.Name)
+		}
+	}
+	return kinds
+}
+
+// used is an error if a flag names a server on which none of chosen runs.
+func (s *sources) used(chosen []lock.Variant) error {
+	for _, kind := range s.given() {
+		needs := func(v lock.Variant) bool { return v.Needs.Kind == kind }
+		if slices.ContainsFunc(chosen, needs) {
+			continue
+		}
+		who := "none of the chosen locks runs"
+		if len(chosen) == 1 {
+			who = chosen[0].Name() + " does not run"
+		} else if algos := algosOf(chosen); len(algos) == 1 {
+			who = algos[0] + " does not run"
+		}
+		all := impls.All()
+		such := slices.IndexFunc(all, func(v lock.Variant) bool {
+			return needs(v) && v.Unsafe&(lock.Crash|lock.CrashMidway|lock.LateRelease) == 0
+		})
+		return misuse("-%s names a server, but %s on %s: leave it away, or choose a lock that does, such as %s",
+			kind, who, kind, all[max(such, 0)].Algo)
+	}
+	return nil
 }
 
 // options are the flags, each over its environment variable.

@@ -1,4 +1,4 @@
-package main
+package bench
 
 import (
 	"encoding/json"
@@ -16,9 +16,10 @@ import (
 // A grid is what a call of run asks for: lists whose every combination is a
 // trial, and what all trials share.
 type grid struct {
-	algos, clients []string            // patterns, see choose
-	values         map[string][]string // by results.Dimension.Name; what is missing is its default
-	faults         []fault.Fault       // all of them, in every trial that has a server
+	algos, clients []string                   // patterns, see chosen
+	urls           map[string][]lock.Endpoint // the servers that are named, by their kind
+	values         map[string][]string        // by results.Dimension.Name; what is missing is its default
+	faults         []fault.Fault              // all of them, in every trial that has a server
 
 	repeat    int
 	seed      uint64
@@ -36,8 +37,11 @@ const (
 
 const defaultWindow = "1s"
 
-// defaultGrid is what run and `go test -bench` measure if they are told nothing:
-// every variant on every client, alone, with some competition, and with much.
+// everyClient is the word for all client libraries.
+const everyClient = "all"
+
+// defaultGrid is what run measures if it is told nothing: every lock, alone, with some
+// competition, and with much.
 func defaultGrid() grid {
 	return grid{algos: []string{"*"}, repeat: 1, seed: 1, yardstick: true}
 }
@@ -63,7 +67,7 @@ func (g grid) valuesOf(d results.Dimension) []string {
 //
 // Combinations with fewer owners than clients are left out; skipped counts them.
 func (g grid) plan(all []lock.Variant) (trials []harness.Trial, skipped int, err error) {
-	variants, err := choose(all, g.algos, g.clients)
+	variants, err := g.chosen(all)
 	if err != nil {
 		return nil, 0, err
 	}
@@ -116,7 +120,7 @@ func (g grid) plan(all []lock.Variant) (trials []harness.Trial, skipped int, err
 		planned[name] = true
 	}
 	if len(first)+len(rest) == 0 {
-		return nil, 0, misuse("nothing to run: no chosen variant can do what the load asks for; see the column can of lockbench list")
+		return nil, 0, misuse("nothing to run: no chosen variant can do what the load asks for; see the column CAN of lockbench list")
 	}
 	for block := range g.repeat {
 		part := slices.Concat(first, rest)
@@ -159,7 +163,7 @@ func (g grid) sized(v lock.Variant) (list []lock.Variant) {
 // incapable names the chosen variants that plan leaves out under some load or
 // configuration, each with what it lacks.
 func (g grid) incapable(all []lock.Variant) (list []string) {
-	chosen, err := choose(all, g.algos, g.clients)
+	chosen, err := g.chosen(all)
 	if err != nil {
 		return nil // plan says it
 	}

@@ -1,4 +1,4 @@
-package main
+package bench
 
 import (
 	"context"
@@ -20,15 +20,23 @@ import (
 	"github.com/lockbench/lockbench/results"
 )
 
-func runCommand() command {
+func runCommand(commit string) command {
 	return command{
 		name: "run", args: "[flags]",
 		does: "measures locks under load",
+		examples: []example{
+			{"lockbench run -algo redis-token,redis-handoff -for 5s -repeat 3 -out mine.jsonl", "two locks on a Redis that is started here, each load three times"},
+			{"lockbench run -algo redis-handoff -redis redis://10.0.0.5:6379 -owners 8,64 -hold 5ms", "one lock on your Redis, by 8 and by 64 owners that hold it for 5 ms"},
+			{"lockbench run -profile smoke -print", "what a profile would measure, without measuring it"},
+		},
+		sections: runSections(),
 		more: `
-Without flags every variant is measured on every client with 1, 8 and 32 owners
-of one key that is held for 1 ms. Lists make a grid of all combinations. -repeat
-interleaves: each block runs the grid once, every second one backwards, and the
-yardstick local-mutex runs first in each block for every load.
+Without flags every lock is measured with 1, 8 and 32 owners of one key that is held
+for 1 ms. Lists make a grid of all combinations. A lock is measured with the first
+client library that has it, one on MySQL and on PostgreSQL with one each, unless
+-client or a pattern such as redis-token/redigo says more. -repeat interleaves: each
+block runs the grid once, every second one backwards, and the yardstick local-mutex
+runs first in each block for every load.
 
 Runs are appended to the file of -out as they finish, one line of JSON each;
 without -out nothing is stored. Ctrl-C keeps what is finished; the exit status
@@ -44,11 +52,11 @@ such mappings makes as many grids, measured one after the other:
   hold: exp:1ms
   for: 5s`,
 		setup: func(fs *flag.FlagSet) func(context.Context, stdio) error {
-			j := &job{flags: defaultGrid()}
+			j := &job{commit: commit, flags: defaultGrid()}
 			j.flags.flags(fs)
 			j.from.flags(fs)
-			fs.StringVar(&j.out, "out", "", "append the runs to this results `file`")
-			fs.StringVar(&j.trace, "trace", "", "write each single operation that was granted in a window to this `file`: when it was due, called, granted and freed, its key and owner, and its token")
+			fs.StringVar(&j.out, "out", "", "append the runs to this results `file`; without it nothing is stored")
+			fs.StringVar(&j.trace, "trace", "", "write each operation that was granted in a window to this `file`: when it was due, called, granted and freed, its key, owner and token")
 			fs.Var(bounded[string]{&j.format, func(text string) (string, error) {
 				switch text {
 				case "text", "json", "benchfmt":
@@ -57,16 +65,16 @@ such mappings makes as many grids, measured one after the other:
 				return "", errors.New("want text, json or benchfmt")
 			}}, "format", "`form` of what is printed: text, json (the stored lines) or benchfmt (for benchstat) (default text)")
 			j.grow = defaultGrow
-			fs.Var(bounded[int]{&j.grow, whole(1, maxGrow)}, "grow", "make the window up to so `many` times as long as -for says, where the longest wait takes more than a fifth of it; 1 is never")
+			fs.Var(bounded[int]{&j.grow, whole(1, maxGrow)}, "grow", "`factor` by which a window may be made longer than -for says, where the longest wait takes more than a fifth of it; 1 is never")
 			fs.Var(bounded[string]{&j.metrics, func(text string) (string, error) {
 				if text != "few" && text != "all" {
 					return "", errors.New("want few or all")
 				}
 				return text, nil
-			}}, "metrics", "which `metrics` -format benchfmt prints: few (at most a dozen, by which locks are compared) or all (default few)")
+			}}, "metrics", "`choice` of metrics that -format benchfmt prints: few (at most a dozen, by which locks are compared) or all (default few)")
 			fs.BoolVar(&j.print, "print", false, "print the trials in the order of their running and stop")
 			fs.StringVar(&j.file, "scenario", "", "read what to measure from this YAML `file`")
-			fs.StringVar(&j.profile, "profile", "", "measure a `profile` that comes with the program: quick (what make plots measures), smoke (a little of it, in a minute), redis, redis-waiters or redis-newer (make bench-redis), or engines (make bench-engines)")
+			fs.StringVar(&j.profile, "profile", "", "measure the loads that come with the program under this `name`: "+words(profileNames(), "or"))
 			return func(ctx context.Context, std stdio) error {
 				if err := noArguments(fs); err != nil {
 					return err
@@ -81,7 +89,8 @@ such mappings makes as many grids, measured one after the other:
 
 // A job is one call of run.
 type job struct {
-	flags         grid // as the command line has it
+	commit        string // of this program
+	flags         grid   // as the command line has it
 	grids         []grid
 	from          sources
 	out, format   string
@@ -103,8 +112,20 @@ func (j *job) do(ctx context.Context, std stdio, given map[string]bool) error {
 	if err != nil {
 		return err
 	}
+	if options.Source == "" || options.Source == server.URL { // else no named server is taken
+		for i := range j.grids {
+			j.grids[i].urls = options.URLs
+		}
+	}
 	trials, skipped, err := j.plan()
 	if err != nil {
+		return err
+	}
+	chosen, err := j.chosen()
+	if err != nil {
+		return err
+	}
+	if err := j.from.used(chosen); err != nil {
 		return err
 	}
 	if skipped > 0 {
@@ -133,13 +154,13 @@ func (j *job) do(ctx context.Context, std stdio, given map[string]bool) error {
 		}
 		defer func() { _ = traced.file.Close() }() // close was called before, where all went well
 	}
-	b := bank{options: options, session: harness.NewID(), rigs: make(map[lock.Needs]*harness.Rig), crew: &harness.Crew{Commit: revision()}}
+	b := bank{options: options, session: harness.NewID(), rigs: make(map[lock.Needs]*harness.Rig), commit: j.commit, crew: &harness.Crew{Commit: j.commit}}
 	defer func() {
 		if err := b.close(); err != nil {
 			complain(std.err, "lockbench run", err)
 		}
 	}()
-	if trials, err = j.start(ctx, std, &b, trials); err != nil {
+	if trials, err = j.start(ctx, std, &b, trials, chosen); err != nil {
 		return err
 	}
 	if traced != nil {
@@ -199,9 +220,21 @@ func (j *job) resolve(given map[string]bool) (err error) {
 	return nil
 }
 
+// chosen are the variants that all grids ask for.
+func (j *job) chosen() (list []lock.Variant, err error) {
+	for _, g := range j.grids {
+		part, err := g.chosen(impls.All())
+		if err != nil {
+			return nil, err
+		}
+		list = append(list, part...)
+	}
+	return list, nil
+}
+
 // start starts the servers that trials need and returns the trials that can
 // run. What has no server is named, and what would provide it.
-func (j *job) start(ctx context.Context, std stdio, b *bank, trials []harness.Trial) ([]harness.Trial, error) {
+func (j *job) start(ctx context.Context, std stdio, b *bank, trials []harness.Trial, chosen []lock.Variant) ([]harness.Trial, error) {
 	missing := make(map[lock.Needs]bool)
 	for _, t := range trials {
 		n := t.Variant.Needs
@@ -235,14 +268,6 @@ func (j *job) start(ctx context.Context, std stdio, b *bank, trials []harness.Tr
 		return why != ""
 	})
 	// A yardstick that nobody asked for is nothing to measure by itself.
-	var chosen []lock.Variant
-	for _, g := range j.grids {
-		part, err := choose(impls.All(), g.algos, g.clients)
-		if err != nil {
-			return nil, err
-		}
-		chosen = append(chosen, part...)
-	}
 	wanted := func(t harness.Trial) bool {
 		return slices.ContainsFunc(chosen, func(v lock.Variant) bool { return v.Name() == t.Variant.Name() })
 	}
@@ -368,7 +393,7 @@ func blocksOf(trials []harness.Trial) string {
 	if len(list) == 1 {
 		return "block " + list[0]
 	}
-	return "blocks " + words(list)
+	return "blocks " + words(list, "and")
 }
 
 // related is run with what it gains beside the yardsticks that ran before it.
