@@ -1,4 +1,4 @@
-package main
+package bench
 
 import (
 	"bytes"
@@ -44,6 +44,7 @@ var floors = map[string][]string{
 	"impls":                    {"impls/etcd", "impls/failover", "impls/local", "impls/lock", "impls/peer", "impls/redis", "impls/redis/goredis", "impls/redis/redigo", "impls/redis/rueidis", "impls/sql", "impls/zookeeper"},
 	"plots":                    {"results"},
 	"bench/tests":              nil,
+	"bench/lockbench":          {"bench"},
 	"bench/theory":             {"impls", "impls/lock", "results", "harness", "harness/server"},
 	"bench":                    {"impls", "impls/lock", "results", "harness", "harness/server", "harness/server/etcdchild", "harness/fault", "plots"},
 }
