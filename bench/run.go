@@ -465,8 +465,11 @@ func (j *job) show(std stdio, b *bank, done []results.Run) error {
 			if err := plots.Table(std.out, done); err != nil {
 				return err
 			}
-			for _, line := range b.describe() {
-				say(notes, "%s\n", line)
+			// Who watches both streams has read it when the servers were started.
+			if !terminal(std.err) || !terminal(std.out) {
+				for _, line := range b.describe() {
+					say(notes, "%s\n", line)
+				}
 			}
 		}
 	}
