@@ -126,7 +126,7 @@ func TestRunBadInput(t *testing.T) {
 	}{
 		{"algo", []string{"-algo", "nosuch"}, exitMisuse, `no variant matches "nosuch"; see lockbench list`},
 		{"near", []string{"-algo", "redis-tokne"}, exitMisuse, "did you mean redis-token?"},
-		{"client", []string{"-client", "nosuch"}, exitMisuse, "there are goredis and redigo"},
+		{"client", []string{"-client", "nosuch"}, exitMisuse, "there are goredis, redigo, rueidis, "},
 		{"owners", []string{"-owners", "x"}, exitMisuse, `invalid value "x" for flag -owners: want whole numbers from 1`},
 		{"no owners", []string{"-owners", "0"}, exitMisuse, "-owners: want whole numbers from 1"},
 		{"hold", []string{"-hold", "1"}, exitMisuse, "-hold: "},
