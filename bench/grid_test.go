@@ -29,7 +29,7 @@ func wholeGrid(t *testing.T, args ...string) []results.Run {
 		cmd.Env = append(cmd.Env, "LOCKBENCH_REDIS_SERVER="+os.Getenv("LOCKBENCH_REDIS_SERVER"))
 	}
 	o := finish(t, cmd)
-	if o.status != 0 {
+	if !carriedOut(o) {
 		t.Fatalf("%+v", o)
 	}
 	return stored(t, out)

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/lockbench/lockbench/harness/locktest"
+	"github.com/lockbench/lockbench/harness/server"
 	"github.com/lockbench/lockbench/impls/lock"
 	"github.com/lockbench/lockbench/impls/redis"
 	"github.com/lockbench/lockbench/impls/redis/goredis"
@@ -381,6 +382,33 @@ func TestLockBadInput(t *testing.T) {
 			t.Parallel()
 			oneLine(t, lockbench(t, append([]string{"lock"}, strings.Fields(c.args)...)...), c.status, c.want)
 		})
+	}
+}
+
+// A lock on several kinds of servers runs on the one that is named.
+func TestLockOnTheServerNamed(t *testing.T) {
+	s, err := server.Start(t.Context(), lock.Needs{Kind: "postgresql"}, server.Options{Source: server.Binary})
+	if errors.Is(err, server.ErrMissing) {
+		lacking(t, "postgresql", "there is no PostgreSQL")
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	url := s.Deployment.Nodes[0].Reveal()
+	o := lockbench(t, "lock", "-algo", "sql-advisory", "-postgresql", url, "-key", "k", "--", "echo", "in")
+	if o != (outcome{0, "in\n", ""}) {
+		t.Errorf("%+v", o)
+	}
+	// A flag goes before the environment.
+	cmd := process(t, "lock", "-algo", "sql-advisory", "-postgresql", url, "-key", "k", "--", "echo", "in")
+	cmd.Env = append(cmd.Env, "LOCKBENCH_MYSQL_URL=mysql://u@"+closed+"/d")
+	if o := finish(t, cmd); o != (outcome{0, "in\n", ""}) {
+		t.Errorf("%+v", o)
 	}
 }
 

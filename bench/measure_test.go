@@ -22,7 +22,7 @@ func TestWindowGrows(t *testing.T) {
 	out := filepath.Join(t.TempDir(), "runs.jsonl")
 	args := []string{"run", "-algo", "local-mutex", "-owners", "8", "-hold", "30ms", "-warmup", "0", "-for", "300ms", "-repeat", "2"}
 	o := call(t, append(args, "-out", out)...)
-	if o.status != 0 {
+	if !carriedOut(o) {
 		t.Fatalf("%+v", o)
 	}
 	runs := stored(t, out)
@@ -38,7 +38,7 @@ func TestWindowGrows(t *testing.T) {
 		t.Errorf("progress:\n%s", o.stderr)
 	}
 	never := filepath.Join(t.TempDir(), "never.jsonl")
-	if o := call(t, append(args, "-grow", "1", "-out", never)...); o.status != 0 {
+	if o := call(t, append(args, "-grow", "1", "-out", never)...); !carriedOut(o) {
 		t.Fatalf("%+v", o)
 	}
 	for _, r := range stored(t, never) {
@@ -54,7 +54,7 @@ func TestTrace(t *testing.T) {
 	out, trace := filepath.Join(t.TempDir(), "runs.jsonl"), filepath.Join(t.TempDir(), "ops.jsonl")
 	o := lockbench(t, "run", "-server", string(source(t)), "-algo", "redis-fenced", "-client", "goredis", "-yardstick=false", "-owners", "4",
 		"-warmup", "0", "-for", "100ms", "-grow", "1", "-out", out, "-trace", trace)
-	if o.status != 0 {
+	if !carriedOut(o) {
 		t.Fatalf("%+v", o)
 	}
 	run := stored(t, out)[0]

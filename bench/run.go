@@ -6,11 +6,10 @@ import (
 	"errors"
 	"flag"
 	"fmt"
-	"io"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/lockbench/lockbench/harness"
 	"github.com/lockbench/lockbench/harness/fault"
@@ -41,8 +40,8 @@ runs first in each block for every load.
 
 Runs are appended to the file of -out as they finish, one line of JSON each;
 without -out nothing is stored. Ctrl-C keeps what is finished; the exit status
-is then 130. It is 1 if anything could not be measured, and 0 even if runs are
-not valid: the table says which, and why.
+is then 130. It is 1 if anything could not be measured, or if no run is valid. Of
+single runs that are not valid the table says which, and why.
 
 A scenario file holds the flags from algo to yardstick as YAML, lists as lists,
 strictly; what is also given on the command line is taken from there. A list of
@@ -179,7 +178,45 @@ func (j *job) do(ctx context.Context, std stdio, given map[string]bool) error {
 	if shown := j.show(std, &b, done); err == nil {
 		err = shown
 	}
+	if err == nil {
+		err = noneValid(done, chosen)
+	}
 	return err
+}
+
+// noneValid is an error if no run of the chosen variants is valid, with what most of them
+// have against them. A yardstick that nobody asked for decides nothing.
+func noneValid(done []results.Run, chosen []lock.Variant) error {
+	digits := regexp.MustCompile(`[0-9.]+`)
+	count, first := make(map[string]int), make(map[string]string) // by what the reason says beside its numbers
+	of, worst := 0, ""
+	for _, r := range done {
+		if !slices.ContainsFunc(chosen, func(v lock.Variant) bool { return v.Algo == r.Algo && v.Client == r.Client }) {
+			continue
+		}
+		if r.Valid.OK {
+			return nil
+		}
+		of++
+		for _, reason := range r.Valid.Reasons {
+			kind := digits.ReplaceAllString(reason, "0")
+			if count[kind]++; count[kind] == 1 {
+				first[kind] = reason
+			}
+			if count[kind] > count[worst] {
+				worst = kind
+			}
+		}
+	}
+	switch {
+	case of == 0:
+		return nil
+	case of == 1:
+		return fmt.Errorf("the run is not valid: %s", first[worst])
+	case count[worst] == of:
+		return fmt.Errorf("none of the %d runs is valid, all for one reason: %s", of, first[worst])
+	}
+	return fmt.Errorf("none of the %d runs is valid, %d of them for one reason: %s", of, count[worst], first[worst])
 }
 
 // plan is the plans of all grids, one after the other. Their blocks are numbered
@@ -432,8 +469,11 @@ func (j *job) show(std stdio, b *bank, done []results.Run) error {
 			if err := plots.Table(std.out, done); err != nil {
 				return err
 			}
-			for _, line := range b.describe() {
-				say(notes, "%s\n", line)
+			// Who watches both streams has read it when the servers were started.
+			if !terminal(std.err) || !terminal(std.out) {
+				for _, line := range b.describe() {
+					say(notes, "%s\n", line)
+				}
 			}
 		}
 	}
@@ -441,50 +481,4 @@ func (j *job) show(std stdio, b *bank, done []results.Run) error {
 		say(notes, "stored: %d runs in %s\n%s\n", len(done), j.out, next([]string{j.out}))
 	}
 	return nil
-}
-
-// planned is a trial as -print -format json writes it.
-type planned struct {
-	Block  int          `json:"block"`
-	Trial  string       `json:"trial"`
-	Algo   string       `json:"algo"`
-	Client string       `json:"client"`
-	Needs  lock.Needs   `json:"needs"`
-	Load   results.Load `json:"load"`
-	Config lock.Config  `json:"config"`
-	Faults []string     `json:"faults"`
-	Seed   uint64       `json:"seed,string"`
-}
-
-func printTrials(w io.Writer, trials []harness.Trial, asJSON bool) error {
-	if asJSON {
-		e := json.NewEncoder(w)
-		for _, t := range trials {
-			faults := []string{}
-			for _, f := range t.Faults {
-				faults = append(faults, f.String())
-			}
-			if err := e.Encode(planned{t.Block, t.Name(), t.Variant.Algo, t.Variant.Client, t.Variant.Needs,
-				t.Load, t.Config.Filled(), faults, t.Seed}); err != nil {
-				return err
-			}
-		}
-		return nil
-	}
-	rows := [][]string{{"BLOCK", "TRIAL", "WARM-UP", "WINDOW", "SEED", "NEEDS"}}
-	var least time.Duration
-	for _, t := range trials {
-		window := t.Load.For.String()
-		if t.Load.Ops > 0 {
-			window = fmt.Sprintf("%d grants", t.Load.Ops)
-		}
-		least += t.Load.Warmup + t.Load.For
-		rows = append(rows, []string{strconv.Itoa(t.Block + 1), t.Name(), t.Load.Warmup.String(), window,
-			strconv.FormatUint(t.Seed, 10), t.Variant.Needs.String()})
-	}
-	if err := table(w, rows); err != nil {
-		return err
-	}
-	_, err := fmt.Fprintf(w, "%d trials, at least %s\n", len(trials), least)
-	return err
 }

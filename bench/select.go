@@ -99,7 +99,7 @@ func chooseOf(all []lock.Variant, algos, clients []string, there string) ([]lock
 	}
 	for _, p := range clients {
 		if !matched[p] {
-			return nil, misuse("no client matches %q; there are %s", p, or(strings.Join(clientsOf(all), " and "), "none"))
+			return nil, misuse("no client matches %q; there are %s", p, or(words(clientsOf(all), "and"), "none"))
 		}
 	}
 	if len(list) == 0 {

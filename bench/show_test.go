@@ -115,7 +115,7 @@ func TestShowBadInput(t *testing.T) {
 		{"missing", []string{filepath.Join(dir, "nosuch")}, exitFailure, "no such file"},
 		{"directory", []string{dir}, exitFailure, "is a directory"},
 		{"empty", []string{empty}, exitFailure, "there are no runs in " + empty},
-		{"flag", []string{"-nosuch", in}, exitMisuse, "flag provided but not defined: -nosuch"},
+		{"flag", []string{"-nosuch", in}, exitMisuse, "there is no flag -nosuch"},
 		{"pattern", []string{"-algo", "[", in}, exitMisuse, "-algo: want names with *"},
 		{"algo", []string{"-algo", "redis-tokne", in}, exitMisuse, `no variant matches "redis-tokne" (did you mean redis-token?); these runs are of local-mutex, redis-token`},
 		{"client", []string{"-client", "redigo", in}, exitMisuse, `no client matches "redigo"; there are goredis`},
