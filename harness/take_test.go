@@ -140,7 +140,7 @@ func TestModesOfTaking(t *testing.T) {
 		}},
 		{"shared=0.5", results.Load{Shared: 0.5}, true, func(m results.Metrics) bool { return m[results.Violations] > 0 }},
 		{"depth=3", results.Load{Depth: 3}, false, func(m results.Metrics) bool { return true }},
-		{"take=try", results.Load{Try: true}, false, func(m results.Metrics) bool { return m[results.Refused] > 0 }},
+		{"try=true", results.Load{Try: true}, false, func(m results.Metrics) bool { return m[results.Refused] > 0 }},
 		{"together=2", results.Load{Together: 2, Keys: 3}, false, func(m results.Metrics) bool {
 			_, ok := m["handoff-p50-ns"]
 			return !ok

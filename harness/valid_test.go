@@ -54,7 +54,7 @@ func TestJudge(t *testing.T) {
 		"not full":      {granted(results.Metrics{}), busy(0.85), "", "", false},
 	} {
 		c.o.t.Load, c.o.length = window, window.For
-		v := judge(results.Run{Metrics: c.metrics, Load: window}, &c.o)
+		v := judge(results.Run{Metrics: c.metrics, Load: window, Window: window.For}, &c.o)
 		if got := strings.Join(v.Reasons, "; "); v.OK != (c.reason == "") || !strings.Contains(got, c.reason) || len(v.Reasons) > 1 {
 			t.Errorf("%s: reasons %q, want %q", name, got, c.reason)
 		}
