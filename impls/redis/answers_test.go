@@ -9,6 +9,7 @@ import (
 
 	"github.com/lockbench/lockbench/impls/lock"
 	"github.com/lockbench/lockbench/impls/redis"
+	"github.com/lockbench/lockbench/impls/redis/wire"
 )
 
 // What is known when a command fails, and what is then left on the server.
@@ -25,7 +26,7 @@ const (
 
 // cut is a wire on which the n-th command after arm fails.
 type cut struct {
-	wire
+	lossy
 	how  fails
 	left atomic.Int64
 }
@@ -40,12 +41,12 @@ func newCut(how fails) *cut {
 		case lostCommand:
 			return io.EOF
 		case notSent:
-			return errors.Join(redis.ErrUnsent, errors.New("connection refused"))
+			return errors.Join(wire.ErrUnsent, errors.New("connection refused"))
 		}
-		return redis.Error("OOM command not allowed when used memory > 'maxmemory'.")
+		return wire.Error("OOM command not allowed when used memory > 'maxmemory'.")
 	}
 	c.after = func(args []any, reply any, err error) (any, error) {
-		var e redis.Error
+		var e wire.Error
 		if c.how != lostAnswer || errors.As(err, &e) && e.Code() == "NOSCRIPT" || !c.strikes(-1) {
 			return reply, err
 		}
@@ -189,7 +190,7 @@ func TestRefusal(t *testing.T) {
 	eachServer(t, func(t *testing.T, s *server) {
 		s.do(t, "RPUSH", "{list}:fence", "x")
 		_, err := s.open(t, "redis-fenced", nil).Acquire(t.Context(), "list")
-		var e redis.Error
+		var e wire.Error
 		if !errors.As(err, &e) || !strings.Contains(err.Error(), "WRONGTYPE") || errors.Is(err, lock.ErrUncertain) {
 			t.Errorf("a counter of the wrong type: %v", err)
 		}

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/lockbench/lockbench/impls/lock"
+	"github.com/lockbench/lockbench/impls/redis/wire"
 )
 
 //go:embed cohort_yield.lua
@@ -62,7 +63,7 @@ var cohortYield string
 //     the waiters queue anew behind what may be their own lease: at most one ttl.
 //   - Where the service fails, waiters behind an owner of their own process learn
 //     it when the lease has ended.
-func cohortLock(client string, dial Dial) lock.Variant {
+func cohortLock(client string, dial wire.Dial) lock.Variant {
 	return lock.Variant{
 		Algo: "redis-cohort", Client: client,
 		Doc: "redis-handoff between processes; owners inside one pass the lease without a command. " +
@@ -85,7 +86,7 @@ func cohortLock(client string, dial Dial) lock.Variant {
 // cohorts is the Locker of redis-cohort.
 type cohorts struct {
 	line  *queued // between processes
-	yield *Script
+	yield *wire.Script
 
 	mu      sync.Mutex // one for all keys: it is held for less than a microsecond at a time
 	closing bool       // nothing is started any more
@@ -161,7 +162,7 @@ func (c *cohorts) TryAcquire(ctx context.Context, key string) (lock.Lease, error
 	if err := c.line.over(ctx); err != nil {
 		return nil, err
 	}
-	c.line.c.Count.Attempt()
+	c.line.Config.Count.Attempt()
 	c.mu.Lock()
 	g := c.at(key)
 	if !g.idle() {
@@ -189,7 +190,7 @@ func (c *cohorts) Acquire(ctx context.Context, key string) (lock.Lease, error) {
 	if err := c.line.over(ctx); err != nil {
 		return nil, err
 	}
-	c.line.c.Count.Attempt()
+	c.line.Config.Count.Attempt()
 	s := c.arrive(key)
 	select {
 	case o := <-s.granted:
@@ -209,13 +210,7 @@ func (c *cohorts) accept(ctx context.Context, o outcome) (lock.Lease, error) {
 	if ended == nil {
 		return o.lease, nil
 	}
-	// The grant came after the caller had stopped waiting.
-	back, cancel := c.line.bounded(ctx)
-	defer cancel()
-	if err := o.lease.Release(back); err != nil && !errors.Is(err, lock.ErrLost) {
-		return nil, fmt.Errorf("%w; the key could not be given back: %w: %w", ended, lock.ErrUncertain, err)
-	}
-	return nil, ended
+	return nil, c.line.Session.GiveBack(ctx, o.lease, ended)
 }
 
 // leave gives up the place of a caller that waits no longer.
@@ -235,7 +230,7 @@ func (c *cohorts) leave(ctx context.Context, s *member) (lock.Lease, error) {
 	g.tidy()
 	g.mu.Unlock()
 	err := g.line.over(ctx)
-	if errors.Is(err, errClosed) {
+	if errors.Is(err, wire.ErrClosed) {
 		return nil, fmt.Errorf("%w: %w", lock.ErrUncertain, err)
 	}
 	if last != nil {
@@ -251,7 +246,7 @@ func (c *cohorts) leave(ctx context.Context, s *member) (lock.Lease, error) {
 // has put there, or, without w, as a new waiter. It returns nil after Close.
 func (g *cohort) look(w *waiter, sent time.Time) *seek {
 	if g.closing {
-		g.fail(fmt.Errorf("%w: %w", lock.ErrUncertain, errClosed))
+		g.fail(fmt.Errorf("%w: %w", lock.ErrUncertain, wire.ErrClosed))
 		return nil
 	}
 	ctx, cancel := context.WithCancel(context.Background())
@@ -277,7 +272,7 @@ func (g *cohort) found(ctx context.Context, s *seek, lease *handed, err error) {
 	defer g.mu.Unlock()
 	if err == nil && g.members.Len() == 0 {
 		g.mu.Unlock()
-		back, cancel := g.line.bounded(ctx)
+		back, cancel := g.line.Bounded(ctx)
 		err = lease.Release(back)
 		cancel()
 		g.mu.Lock()

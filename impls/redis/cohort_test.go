@@ -278,7 +278,7 @@ func TestCohortUncertainEnd(t *testing.T) {
 			t.Run(lost, func(t *testing.T) {
 				var cut atomic.Bool
 				loss := errors.New("the connection is cut")
-				w := &wire{}
+				w := &lossy{}
 				if lost == "question" {
 					w.before = func([]any) error {
 						if cut.CompareAndSwap(true, false) {

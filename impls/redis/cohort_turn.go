@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/lockbench/lockbench/impls/lock"
+	"github.com/lockbench/lockbench/impls/redis/wire"
 )
 
 // tenure is one lease that the server has granted to the process.
@@ -128,7 +129,7 @@ func (l *passed) Release(ctx context.Context) error {
 		return l.surrender(ctx, l.token)
 	}
 	l.state = parted
-	most := g.line.c.Cohort
+	most := g.line.Config.Cohort
 	stay := t.passes < most.Passes && now.Sub(t.since) < most.Time
 	if stay && t.token%blockOfTokens != 0 {
 		t.passes++
@@ -164,7 +165,7 @@ func (l *passed) ask(ctx context.Context, stay bool) error {
 	var reply any
 	err := h.inboxes.ready(ctx, g.key)
 	if err == nil {
-		reply, err = h.eval(ctx, "yield", g.yield, h.keysOf(g.key), t.hold.value, strconv.FormatUint(l.token, 10), w.id)
+		reply, err = h.Eval(ctx, "yield", g.yield, h.keysOf(g.key), t.hold.value, strconv.FormatUint(l.token, 10), w.id)
 	}
 	answer, ok := reply.(int64)
 	if err == nil && !ok {
@@ -192,7 +193,7 @@ func (l *passed) ask(ctx context.Context, stay bool) error {
 		g.mu.Lock()
 		defer g.mu.Unlock()
 		l.state = returning
-		if dead(err) {
+		if wire.Died(err) {
 			close(t.over)
 			g.tenure = nil
 			g.fail(err)
@@ -200,7 +201,7 @@ func (l *passed) ask(ctx context.Context, stay bool) error {
 		}
 		g.retire()
 		if err != nil {
-			return doubt(err)
+			return wire.Uncertain(err)
 		}
 		h.forget(t.hold.id)
 		return lock.ErrLost

@@ -14,12 +14,12 @@ import (
 	"time"
 
 	"github.com/lockbench/lockbench/impls/lock"
-	"github.com/lockbench/lockbench/impls/redis"
+	"github.com/lockbench/lockbench/impls/redis/wire"
 )
 
 // What Conn promises, of every adapter.
 
-func dialConn(t *testing.T, a adapter, at lock.Endpoint, c lock.Config) redis.Conn {
+func dialConn(t *testing.T, a adapter, at lock.Endpoint, c lock.Config) wire.Conn {
 	t.Helper()
 	conn, err := a.dial(t.Context(), at, c.Filled())
 	if err != nil {
@@ -65,8 +65,8 @@ func TestReplies(t *testing.T) {
 				}
 			}
 			_, err := conn.Do(ctx, "INCR", "l")
-			var e redis.Error
-			if !errors.As(err, &e) || e.Code() != "WRONGTYPE" || errors.Is(err, redis.ErrUnsent) {
+			var e wire.Error
+			if !errors.As(err, &e) || e.Code() != "WRONGTYPE" || errors.Is(err, wire.ErrUnsent) {
 				t.Errorf("INCR of a list: %#v, want an Error", err)
 			}
 			if _, err := conn.Do(ctx, "NOSUCHCOMMAND"); !errors.As(err, &e) {
@@ -81,9 +81,9 @@ func TestEval(t *testing.T) {
 	eachServer(t, func(t *testing.T, s *server) {
 		var count lock.Counters
 		conn := dialConn(t, s.adapter, s.at, lock.Config{Count: &count})
-		script := redis.NewScript("return {KEYS[1], ARGV[1], ARGV[2]}")
+		script := wire.NewScript("return {KEYS[1], ARGV[1], ARGV[2]}")
 		for _, want := range []int64{2, 3, 4} {
-			got, err := redis.Eval(t.Context(), conn, script, []string{"k"}, "v", 7)
+			got, err := wire.Eval(t.Context(), conn, script, []string{"k"}, "v", 7)
 			if err != nil || !reflect.DeepEqual(got, []any{"k", "v", "7"}) {
 				t.Fatalf("Eval = %v, %v", got, err)
 			}
@@ -91,7 +91,7 @@ func TestEval(t *testing.T) {
 				t.Errorf("%d commands counted, want %d", cmds, want)
 			}
 		}
-		if _, err := redis.Eval(t.Context(), conn, redis.NewScript("return redis.call('nosuch')"), nil); err == nil {
+		if _, err := wire.Eval(t.Context(), conn, wire.NewScript("return redis.call('nosuch')"), nil); err == nil {
 			t.Error("a script that fails returns no error")
 		}
 	})
@@ -180,8 +180,8 @@ func TestNoRetry(t *testing.T) {
 			defer cancel()
 			for i, ctx := range []context.Context{context.Background(), cancellable} {
 				_, err := conn.Do(ctx, "SET", "k", "v", "NX")
-				var e redis.Error
-				if err == nil || errors.Is(err, redis.ErrUnsent) || errors.As(err, &e) {
+				var e wire.Error
+				if err == nil || errors.Is(err, wire.ErrUnsent) || errors.As(err, &e) {
 					t.Errorf("lost answer: %#v", err)
 				}
 				if got := f.count("SET"); got != i+1 {
@@ -199,7 +199,7 @@ func TestUnsent(t *testing.T) {
 			const closed = lock.Endpoint("redis://127.0.0.1:1") // a free port might be given to a server of another test
 			conn := dialConn(t, a, closed, lock.Config{Conns: 1})
 			for range 3 {
-				if _, err := conn.Do(context.Background(), "SET", "k", "v"); !errors.Is(err, redis.ErrUnsent) {
+				if _, err := conn.Do(context.Background(), "SET", "k", "v"); !errors.Is(err, wire.ErrUnsent) {
 					t.Errorf("nobody listens: %v, want ErrUnsent", err)
 				}
 			}
@@ -211,7 +211,7 @@ func TestUnsent(t *testing.T) {
 			over, cancel := context.WithCancel(t.Context())
 			cancel()
 			_, err := conn.Do(over, "SET", "k", "v")
-			if !errors.Is(err, redis.ErrUnsent) || !errors.Is(err, context.Canceled) {
+			if !errors.Is(err, wire.ErrUnsent) || !errors.Is(err, context.Canceled) {
 				t.Errorf("ctx is over: %v, want ErrUnsent and ctx's", err)
 			}
 			if cmds, _, _ := count.Read(); cmds != 0 || f.count("SET") != 0 {
@@ -220,7 +220,7 @@ func TestUnsent(t *testing.T) {
 			if err := conn.Close(); err != nil {
 				t.Errorf("Close: %v", err)
 			}
-			if _, err := conn.Do(context.Background(), "SET", "k", "v"); !errors.Is(err, redis.ErrUnsent) {
+			if _, err := conn.Do(context.Background(), "SET", "k", "v"); !errors.Is(err, wire.ErrUnsent) {
 				t.Errorf("closed: %v, want ErrUnsent", err)
 			}
 		})
@@ -259,7 +259,7 @@ func TestTimeout(t *testing.T) {
 			if _, err := conn.Do(ctx, "GET", "k"); err == nil {
 				t.Error("a second command got through on a pool of one")
 			}
-			if err := wait(t, "time-out", first); err == nil || errors.Is(err, redis.ErrUnsent) {
+			if err := wait(t, "time-out", first); err == nil || errors.Is(err, wire.ErrUnsent) {
 				t.Errorf("no answer: %v", err)
 			}
 			// The broken connection is not used again. A client that has but one may refuse a

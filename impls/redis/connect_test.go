@@ -16,6 +16,7 @@ import (
 
 	"github.com/lockbench/lockbench/impls/lock"
 	"github.com/lockbench/lockbench/impls/redis"
+	"github.com/lockbench/lockbench/impls/redis/wire"
 )
 
 const canary = "s3cr3t-canary"
@@ -227,7 +228,7 @@ func TestParseURL(t *testing.T) {
 		"redis://u:p%40%2F@h:1":  "redis://u:p%40%2F@h:1",
 		"unix:///run/redis?db=3": "unix:///run/redis?db=3",
 	} {
-		u, err := redis.ParseURL(lock.Endpoint(in))
+		u, err := wire.ParseURL(lock.Endpoint(in))
 		if err != nil || u.String() != want {
 			t.Errorf("ParseURL(%q) = %v, %v; want %s", in, u, err, want)
 		}

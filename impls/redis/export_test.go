@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/lockbench/lockbench/impls/lock"
+	"github.com/lockbench/lockbench/impls/redis/wire"
 )
 
 // Waiting is how many owners of l, a Locker of redis-cohort, wait for key.
@@ -59,7 +60,7 @@ func Place(ctx context.Context, l lock.Locker, key string) (int64, error) {
 	h.mu.Lock()
 	first := slices.MinFunc(slices.Collect(maps.Values(h.waiting)), func(a, b *waiter) int { return cmp.Compare(a.number, b.number) })
 	h.mu.Unlock()
-	reply, err := Eval(ctx, h.conn, h.check, h.keysOf(key), first.id)
+	reply, err := wire.Eval(ctx, h.Conn, h.check, h.keysOf(key), first.id)
 	if err != nil {
 		return 0, err
 	}

@@ -13,6 +13,7 @@ import (
 
 	"github.com/lockbench/lockbench/impls/lock"
 	"github.com/lockbench/lockbench/impls/redis"
+	"github.com/lockbench/lockbench/impls/redis/wire"
 )
 
 const (
@@ -263,7 +264,7 @@ func TestFairNamedLostAnswer(t *testing.T) {
 
 // away lets no command leave while on is set.
 type away struct {
-	redis.Conn
+	wire.Conn
 	*absence
 }
 
@@ -283,7 +284,7 @@ func (a away) Do(ctx context.Context, args ...any) (any, error) {
 	a.mu.RLock()
 	defer a.mu.RUnlock()
 	if a.on {
-		return nil, fmt.Errorf("%w: nobody listens", redis.ErrUnsent)
+		return nil, fmt.Errorf("%w: nobody listens", wire.ErrUnsent)
 	}
 	return a.Conn.Do(ctx, args...)
 }
@@ -293,7 +294,7 @@ func (a away) Do(ctx context.Context, args ...any) (any, error) {
 func TestFairCannotLeave(t *testing.T) {
 	eachReal(t, func(t *testing.T, s *server) {
 		var gone absence
-		v := find(t, redis.Variants(s.name, func(ctx context.Context, ep lock.Endpoint, c lock.Config) (redis.Conn, error) {
+		v := find(t, redis.Variants(s.name, func(ctx context.Context, ep lock.Endpoint, c lock.Config) (wire.Conn, error) {
 			conn, err := s.dial(ctx, ep, c)
 			return away{conn, &gone}, err
 		}), "redis-fair")
@@ -303,7 +304,7 @@ func TestFairCannotLeave(t *testing.T) {
 		gone.set(true)
 		release(t, held)
 		r := wait(t, "the waiter whose server is away", done)
-		if !errors.Is(r.err, lock.ErrUncertain) || !errors.Is(r.err, redis.ErrUnsent) {
+		if !errors.Is(r.err, lock.ErrUncertain) || !errors.Is(r.err, wire.ErrUnsent) {
 			t.Errorf("Acquire: %v, want it to be uncertain", r.err)
 		}
 		gone.set(false)

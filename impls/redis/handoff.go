@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/lockbench/lockbench/impls/lock"
+	"github.com/lockbench/lockbench/impls/redis/wire"
 )
 
 //go:embed handoff_names.lua
@@ -73,7 +74,7 @@ var handoffRequeue string
 //     holder learns of its loss by the next renewal.
 //   - A message that is delivered late grants a lease that began before it: the
 //     deadline is counted from the last moment at which nothing was under way.
-func handoff(client string, dial Dial) lock.Variant {
+func handoff(client string, dial wire.Dial) lock.Variant {
 	return lock.Variant{
 		Algo: "redis-handoff", Client: client,
 		Doc: "A queue on the server; a release hands the lease straight to the first live waiter. " +
@@ -96,24 +97,24 @@ func handoff(client string, dial Dial) lock.Variant {
 	}
 }
 
-func openQueued(ctx context.Context, dial Dial, d lock.Deployment, c lock.Config) (*queued, error) {
-	s, err := newSession(ctx, dial, d, c)
+func openQueued(ctx context.Context, dial wire.Dial, d lock.Deployment, c lock.Config) (*queued, error) {
+	s, err := wire.OpenSession(ctx, dial, d, c)
 	if err != nil {
 		return nil, err
 	}
 	h := &queued{
-		owned: newOwned(s), waiting: make(map[string]*waiter), handed: make(map[string]struct{}),
+		Session: s, waiting: make(map[string]*waiter), handed: make(map[string]struct{}),
 		closed:  make(chan struct{}),
 		acquire: handoffScript(handoffAcquire), release: handoffScript(handoffRelease),
 		leave: handoffScript(handoffHolds + handoffLeave), check: handoffScript(handoffHolds + handoffCheck),
 		requeue: handoffScript(handoffHolds + handoffRequeue),
 		cond:    newCondScripts(), owners: newOwnedScripts(),
 	}
-	h.renewals = renewals(s, handoffScript(handoffHolds+handoffRenew))
-	opening, cancel := context.WithTimeout(ctx, s.c.Timeout)
+	h.renewals = wire.Renewals(s, handoffScript(handoffHolds+handoffRenew))
+	opening, cancel := context.WithTimeout(ctx, s.Config.Timeout)
 	defer cancel()
 	if err := h.listen(opening, d.Nodes[0]); err != nil {
-		_ = s.conn.Close()
+		_ = s.Conn.Close()
 		return nil, fmt.Errorf("redis: cannot listen: %w", err)
 	}
 	h.tending.Go(h.tend)
@@ -121,15 +122,18 @@ func openQueued(ctx context.Context, dial Dial, d lock.Deployment, c lock.Config
 	return h, nil
 }
 
-func handoffScript(source string) *Script { return NewScript(handoffNames + handoffPass + source) }
+func handoffScript(source string) *wire.Script {
+	return wire.NewScript(handoffNames + handoffPass + source)
+}
 
 // queueKey is the name of the list of key's waiters, in the slot of key.
-func queueKey(key string) string { return strings.TrimSuffix(fenceKey(key), "fence") + "queue" }
+func queueKey(key string) string { return wire.Beside(key, "queue") }
 
 // queued is the Locker of redis-handoff.
 type queued struct {
-	owned
-	acquire, release, leave, check, requeue *Script
+	*wire.Session
+	renewals                                *lock.Batch
+	acquire, release, leave, check, requeue *wire.Script
 	cond                                    condScripts
 	owners                                  ownedScripts
 	inboxes                                 inboxes
@@ -166,8 +170,8 @@ type grant struct {
 // id names a waiter: process, number, who it acts for if that is not itself (see
 // named), and the TTL of its lease in ms.
 func (h *queued) id(name string) (string, uint64) {
-	n := h.last.Add(1)
-	return h.prefix + ":" + strconv.FormatUint(n, 10) + name + ":" + strconv.FormatInt(millis(h.c.TTL), 10), n
+	n := h.Number()
+	return h.Prefix + ":" + strconv.FormatUint(n, 10) + name + ":" + strconv.FormatInt(wire.Millis(h.Config.TTL), 10), n
 }
 
 // keysOf are the keys of the scripts.
@@ -178,7 +182,7 @@ func (h *queued) keysOf(key string) []string {
 // over is why nothing can be acquired any more, or nil.
 func (h *queued) over(ctx context.Context) error {
 	if h.isClosed() {
-		return errClosed
+		return wire.ErrClosed
 	}
 	if err := lock.Ended(ctx); err != nil {
 		return fmt.Errorf("redis: wait ended: %w", err)
@@ -190,7 +194,7 @@ func (h *queued) TryAcquire(ctx context.Context, key string) (lock.Lease, error)
 	if err := h.over(ctx); err != nil {
 		return nil, err
 	}
-	h.c.Count.Attempt()
+	h.Config.Count.Attempt()
 	return leased(h.try(ctx, key))
 }
 
@@ -198,7 +202,7 @@ func (h *queued) Acquire(ctx context.Context, key string) (lock.Lease, error) {
 	if err := h.over(ctx); err != nil {
 		return nil, err
 	}
-	h.c.Count.Attempt()
+	h.Config.Count.Attempt()
 	return leased(h.line(ctx, key, ""))
 }
 
@@ -271,14 +275,14 @@ func (h *queued) await(ctx context.Context, w *waiter, sent time.Time) (*handed,
 		if g.since.After(sent) {
 			sent = g.since
 		}
-		h.c.Count.Wakeup()
+		h.Config.Count.Wakeup()
 		return h.settle(ctx, w.key, w.id, g.token, sent, nil)
 	case <-ctx.Done():
 	case <-h.closed:
 	}
 	err := h.over(ctx)
 	h.forget(w.id)
-	if errors.Is(err, errClosed) {
+	if errors.Is(err, wire.ErrClosed) {
 		// The server skips us once our inbox is gone, but a grant may have come first.
 		return nil, fmt.Errorf("%w: %w", lock.ErrUncertain, err)
 	}
@@ -287,8 +291,8 @@ func (h *queued) await(ctx context.Context, w *waiter, sent time.Time) (*handed,
 
 // ask runs a script of acquire and returns the token of a grant, or 0 and how many
 // stand before id in the queue.
-func (h *queued) ask(ctx context.Context, script *Script, key, id string, wait int) (token uint64, ahead int64, err error) {
-	reply, err := h.eval(ctx, "acquire", script, h.keysOf(key), id, wait)
+func (h *queued) ask(ctx context.Context, script *wire.Script, key, id string, wait int) (token uint64, ahead int64, err error) {
+	reply, err := h.Eval(ctx, "acquire", script, h.keysOf(key), id, wait)
 	if err != nil {
 		return 0, 0, err
 	}
@@ -306,7 +310,7 @@ func (h *queued) ask(ctx context.Context, script *Script, key, id string, wait i
 // leaves nothing behind.
 func (h *queued) settle(ctx context.Context, key, id string, token uint64, sent time.Time, err error) (*handed, error) {
 	switch {
-	case err != nil && lostAnswer(err):
+	case err != nil && wire.Unanswered(err):
 		return nil, h.depart(ctx, key, id, err)
 	case err != nil:
 		return nil, err
@@ -314,13 +318,7 @@ func (h *queued) settle(ctx context.Context, key, id string, token uint64, sent 
 	lease := &handed{from: h, key: key}
 	lease.hold.Store(h.hold(key, id, token, sent))
 	if ended := h.over(ctx); ended != nil {
-		// The grant came after the caller had stopped waiting.
-		back, cancel := h.bounded(ctx)
-		defer cancel()
-		if e := lease.Release(back); e != nil && !errors.Is(e, lock.ErrLost) {
-			return nil, fmt.Errorf("%w; the key could not be given back: %w: %w", ended, lock.ErrUncertain, e)
-		}
-		return nil, ended
+		return nil, h.Session.GiveBack(ctx, lease, ended)
 	}
 	return lease, nil
 }
@@ -328,9 +326,9 @@ func (h *queued) settle(ctx context.Context, key, id string, token uint64, sent 
 // depart takes id out of the queue, or passes on what it was granted, and
 // returns the error of the attempt.
 func (h *queued) depart(ctx context.Context, key, id string, err error) error {
-	ctx, cancel := h.bounded(ctx)
+	ctx, cancel := h.Bounded(ctx)
 	defer cancel()
-	if _, e := h.eval(ctx, "leave", h.leave, h.keysOf(key), id); e != nil && !dead(e) {
+	if _, e := h.Eval(ctx, "leave", h.leave, h.keysOf(key), id); e != nil && !wire.Died(e) {
 		return fmt.Errorf("%w; leaving the queue: %w: %w", err, lock.ErrUncertain, e)
 	}
 	return doubtAsked(err)
@@ -340,10 +338,10 @@ func (h *queued) depart(ctx context.Context, key, id string, err error) error {
 // the waiter has left: the lost command may yet run. The inbox gives back what
 // it is granted then.
 func doubtAsked(err error) error {
-	if errors.Is(err, errClosed) || isEnded(err) {
+	if errors.Is(err, wire.ErrClosed) || isEnded(err) {
 		return err
 	}
-	return doubt(err)
+	return wire.Uncertain(err)
 }
 
 func isEnded(err error) bool {
@@ -366,7 +364,7 @@ func (h *queued) message(payload string, since time.Time) {
 	// Nobody waits: the command that queued the waiter ran after its answer had
 	// been given up, or the script by which it left did not get through.
 	h.tending.Go(func() {
-		ctx, cancel := h.bounded(context.Background())
+		ctx, cancel := h.Bounded(context.Background())
 		defer cancel()
 		h.giveBack(ctx, key, value)
 	})
@@ -400,9 +398,9 @@ func (h *queued) Close() (err error) {
 		h.mu.Lock() // see desert
 		close(h.closed)
 		h.mu.Unlock()
-		h.inboxes.close()
+		h.inboxes.Close()
 		h.tending.Wait()
-		err = h.session.Close()
+		err = h.Session.Close()
 	})
 	return err
 }

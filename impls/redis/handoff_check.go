@@ -18,10 +18,10 @@ const checkEvery = 250 * time.Millisecond
 const checkRarely = 5 * time.Second
 
 // every is checkEvery where the TTL allows for it.
-func (h *queued) every() time.Duration { return min(max(h.c.TTL/4, time.Millisecond), checkEvery) }
+func (h *queued) every() time.Duration { return min(max(h.Config.TTL/4, time.Millisecond), checkEvery) }
 
 // rarely is checkRarely where the TTL allows for it: most of a lease is left then.
-func (h *queued) rarely() time.Duration { return max(h.every(), min(h.c.TTL/2, checkRarely)) }
+func (h *queued) rarely() time.Duration { return max(h.every(), min(h.Config.TTL/2, checkRarely)) }
 
 // pause is how long a key needs no check of a process whose first waiter for it has
 // ahead others before it in the queue.
@@ -101,7 +101,7 @@ func (h *queued) stuck(soon time.Time) map[string][]*waiter {
 			continue
 		}
 		for _, w := range list {
-			w.due = soon.Add(h.c.Timeout + h.rarely())
+			w.due = soon.Add(h.Config.Timeout + h.rarely())
 		}
 	}
 	return all
@@ -172,10 +172,10 @@ var errLost = errors.New("the connection for messages is lost and cannot be made
 // look checks key for the waiters with these ids, and returns how many stand before the
 // first of this process in the queue. If it is not ok the work is left to the next check.
 func (h *queued) look(key string, ids []any) (ahead int64, ok bool) {
-	ctx, cancel := context.WithTimeout(context.Background(), h.c.Timeout)
+	ctx, cancel := context.WithTimeout(context.Background(), h.Config.Timeout)
 	defer cancel()
 	sent := time.Now()
-	answer, err := h.eval(ctx, "check", h.check, h.keysOf(key), ids...)
+	answer, err := h.Eval(ctx, "check", h.check, h.keysOf(key), ids...)
 	reply, _ := answer.([]any)
 	if err != nil || len(reply) < 3 {
 		return 0, false
@@ -207,7 +207,7 @@ func (h *queued) look(key string, ids []any) (ahead int64, ok bool) {
 	if len(lost) > 0 {
 		// One that leaves meanwhile is queued for nothing; the grant to it is
 		// returned, see message.
-		_, _ = h.eval(ctx, "requeue", h.requeue, h.keysOf(key), lost...)
+		_, _ = h.Eval(ctx, "requeue", h.requeue, h.keysOf(key), lost...)
 	}
 	return ahead, true
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/lockbench/lockbench/impls/lock"
 	"github.com/lockbench/lockbench/impls/redis"
+	"github.com/lockbench/lockbench/impls/redis/wire"
 )
 
 // taker takes and releases key by l again and again until ctx ends.
@@ -187,7 +188,7 @@ func TestHandoffChecksInTheServersOrder(t *testing.T) {
 func TestHandoffLostMessageOutOfOrder(t *testing.T) {
 	eachServer(t, func(t *testing.T, s *server) {
 		var on atomic.Bool
-		deaf := func(ctx context.Context, ep lock.Endpoint, c lock.Config) (redis.Conn, error) {
+		deaf := func(ctx context.Context, ep lock.Endpoint, c lock.Config) (wire.Conn, error) {
 			conn, err := s.dial(ctx, ep, c)
 			return mute{conn, &on}, err
 		}

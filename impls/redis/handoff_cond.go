@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/lockbench/lockbench/impls/lock"
+	"github.com/lockbench/lockbench/impls/redis/wire"
 )
 
 //go:embed handoff_wait.lua
@@ -47,7 +48,7 @@ var handoffAsleep string
 //     found as that of a waiter in the queue.
 //   - The list of a key whose sleepers all died stays until a signal finds them
 //     or somebody removes it.
-type condScripts struct{ wait, signal, wake, asleep *Script }
+type condScripts struct{ wait, signal, wake, asleep *wire.Script }
 
 func newCondScripts() condScripts {
 	return condScripts{
@@ -56,7 +57,7 @@ func newCondScripts() condScripts {
 	}
 }
 
-func condKey(key string) string { return beside(key, "cond") }
+func condKey(key string) string { return wire.Beside(key, "cond") }
 
 // sleepKeys are the keys of the scripts: KEYS[4] is empty on a single server.
 func (h *queued) sleepKeys(key string) []string {
@@ -82,7 +83,7 @@ func (h *queued) sleepKeys(key string) []string {
 // Java's monitors do, would open a critical section that an outer call is in.
 func (l *handed) Wait(ctx context.Context, cond string) error {
 	h, old := l.from, l.hold.Load()
-	if err := h.over(ctx); errors.Is(err, errClosed) {
+	if err := h.over(ctx); errors.Is(err, wire.ErrClosed) {
 		return fmt.Errorf("%w: %w", lock.ErrUncertain, err)
 	} else if err != nil {
 		return err
@@ -96,26 +97,26 @@ func (l *handed) Wait(ctx context.Context, cond string) error {
 	uncut := context.WithoutCancel(ctx)
 	w := h.expect(l.key, nameIn(old.id), &cond)
 	sent := time.Now()
-	reply, err := h.eval(uncut, "wait", h.cond.wait, h.sleepKeys(l.key), old.value, w.id, cond)
+	reply, err := h.Eval(uncut, "wait", h.cond.wait, h.sleepKeys(l.key), old.value, w.id, cond)
 	if err == nil && reply == int64(-1) {
 		h.forget(w.id)
 		l.hold.Store(h.hold(l.key, old.id, old.token, sent)) // goes on, renewed by the script
 		return errNested
 	}
 	switch {
-	case err == nil && !one(reply):
+	case err == nil && !wire.IsOne(reply):
 		h.forget(w.id)
 		return lock.ErrLost
-	case lostAnswer(err):
+	case wire.Unanswered(err):
 		h.forget(w.id)
 		h.desert(w)
-		return doubt(err)
-	case dead(err): // who has died renews nothing
+		return wire.Uncertain(err)
+	case wire.Died(err): // who has died renews nothing
 		h.forget(w.id)
 		return err
 	case err != nil:
 		h.forget(w.id)
-		l.hold.Store(h.hold(l.key, old.id, old.token, old.Deadline().Add(-h.c.TTL))) // goes on as it was
+		l.hold.Store(h.hold(l.key, old.id, old.token, old.Deadline().Add(-h.Config.TTL))) // goes on as it was
 		return err
 	}
 	h.forget(old.id)
@@ -130,7 +131,7 @@ func (l *handed) Wait(ctx context.Context, cond string) error {
 	case <-ctx.Done():
 		if ended, err = h.rouse(ctx, w); err != nil {
 			h.forget(w.id)
-			if dead(err) { // and tidies up nothing
+			if wire.Died(err) { // and tidies up nothing
 				return err
 			}
 			h.desert(w)
@@ -145,7 +146,7 @@ func (l *handed) Wait(ctx context.Context, cond string) error {
 		return ended
 	case <-h.closed:
 		h.forget(w.id)
-		return fmt.Errorf("%w: %w", lock.ErrUncertain, errClosed)
+		return fmt.Errorf("%w: %w", lock.ErrUncertain, wire.ErrClosed)
 	}
 }
 
@@ -154,7 +155,7 @@ func (l *handed) Wait(ctx context.Context, cond string) error {
 func (h *queued) rouse(ctx context.Context, w *waiter) (ended, err error) {
 	ended = fmt.Errorf("redis: wait for a condition ended: %w", lock.Ended(ctx))
 	sent := time.Now()
-	reply, err := h.eval(context.WithoutCancel(ctx), "wake", h.cond.wake, h.sleepKeys(w.key), w.id, *w.asleep)
+	reply, err := h.Eval(context.WithoutCancel(ctx), "wake", h.cond.wake, h.sleepKeys(w.key), w.id, *w.asleep)
 	if err != nil {
 		return ended, err
 	}
@@ -192,10 +193,10 @@ func (h *queued) desert(w *waiter) {
 	}
 	h.tending.Go(func() {
 		for {
-			ctx, cancel := context.WithTimeout(context.Background(), h.c.Timeout)
-			_, err := h.do(ctx, "wake", "LREM", condKey(w.key), 1, w.id+" "+*w.asleep)
+			ctx, cancel := context.WithTimeout(context.Background(), h.Config.Timeout)
+			_, err := h.Do(ctx, "wake", "LREM", condKey(w.key), 1, w.id+" "+*w.asleep)
 			if err == nil {
-				_, err = h.eval(ctx, "leave", h.leave, h.keysOf(w.key), w.id)
+				_, err = h.Eval(ctx, "leave", h.leave, h.keysOf(w.key), w.id)
 			}
 			cancel()
 			if err == nil {
@@ -213,7 +214,7 @@ func (h *queued) desert(w *waiter) {
 // awake makes w a waiter in the queue of the lock, behind those that are there.
 func (h *queued) awake(w *waiter) {
 	if !w.queued {
-		w.queued, w.number = true, h.last.Add(1)
+		w.queued, w.number = true, h.Number()
 	}
 }
 
@@ -225,7 +226,7 @@ func (l *handed) resume(w *waiter, g grant, sent time.Time) error {
 	if g.since.After(sent) {
 		sent = g.since
 	}
-	l.from.c.Count.Wakeup()
+	l.from.Config.Count.Wakeup()
 	l.hold.Store(l.from.hold(l.key, w.id, g.token, sent))
 	return nil
 }
@@ -237,7 +238,7 @@ func (l *handed) Signal(ctx context.Context, cond string) error { return l.signa
 func (l *handed) Broadcast(ctx context.Context, cond string) error { return l.signal(ctx, cond, 0) }
 
 func (l *handed) signal(ctx context.Context, cond string, most int) error {
-	return freed(l.from.eval(ctx, "signal", l.from.cond.signal, l.from.sleepKeys(l.key), l.hold.Load().value, cond, most))
+	return wire.Freed(l.from.Eval(ctx, "signal", l.from.cond.signal, l.from.sleepKeys(l.key), l.hold.Load().value, cond, most))
 }
 
 // lookAtSleepers asks the server which of those that wait for a condition are
@@ -261,8 +262,8 @@ func (h *queued) lookAtSleepers() {
 			if h.isClosed() { // each look may take its time
 				return
 			}
-			ctx, cancel := context.WithTimeout(context.Background(), h.c.Timeout)
-			answer, err := h.eval(ctx, "asleep", h.cond.asleep, h.sleepKeys(key), part...)
+			ctx, cancel := context.WithTimeout(context.Background(), h.Config.Timeout)
+			answer, err := h.Eval(ctx, "asleep", h.cond.asleep, h.sleepKeys(key), part...)
 			cancel()
 			missing, ok := answer.([]any)
 			if err != nil || !ok {

@@ -12,6 +12,7 @@ import (
 
 	"github.com/lockbench/lockbench/impls/lock"
 	"github.com/lockbench/lockbench/impls/redis"
+	"github.com/lockbench/lockbench/impls/redis/wire"
 )
 
 const sleeping = "{k}:cond" // of the key "k"
@@ -213,7 +214,7 @@ func TestCondForgetfulServer(t *testing.T) {
 func TestCondLostMessage(t *testing.T) {
 	eachServer(t, func(t *testing.T, s *server) {
 		var on atomic.Bool
-		deaf := func(ctx context.Context, ep lock.Endpoint, c lock.Config) (redis.Conn, error) {
+		deaf := func(ctx context.Context, ep lock.Endpoint, c lock.Config) (wire.Conn, error) {
 			conn, err := s.dial(ctx, ep, c)
 			return mute{conn, &on}, err
 		}

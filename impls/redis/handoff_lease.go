@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/lockbench/lockbench/impls/lock"
+	"github.com/lockbench/lockbench/impls/redis/wire"
 )
 
 // handed is the lease of redis-handoff.
@@ -26,7 +27,7 @@ type holding struct {
 // hold starts to renew what was granted to id by a request sent at sent.
 func (h *queued) hold(key, id string, token uint64, sent time.Time) *holding {
 	value := strconv.FormatUint(token, 10) + ":" + id
-	return &holding{Kept: h.keepAlive(key, value, sent).Kept, id: id, value: value, token: token}
+	return &holding{Kept: h.Keep(h.renewals, key, value, sent), id: id, value: value, token: token}
 }
 
 // Token grows with every grant of a key, by 1 from one waiter to the next and
@@ -49,9 +50,9 @@ func (l *handed) give(ctx context.Context, last uint64) error {
 	script := l.from.freeing(held.value)
 	// Not before the answer: a check may have found the grant first, and its message,
 	// should it come only now, would be taken for one to nobody and returned.
-	reply, err := l.from.eval(ctx, "release", script, l.from.keysOf(l.key), held.value, strconv.FormatUint(last, 10))
+	reply, err := l.from.Eval(ctx, "release", script, l.from.keysOf(l.key), held.value, strconv.FormatUint(last, 10))
 	l.from.forget(held.id)
-	err = freed(reply, err)
+	err = wire.Freed(reply, err)
 	if err == nil && !ours {
 		return lock.ErrLost
 	}

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/lockbench/lockbench/impls/lock"
+	"github.com/lockbench/lockbench/impls/redis/wire"
 )
 
 //go:embed handoff_holds.lua
@@ -44,7 +45,7 @@ var handoffRenew string
 //
 // A call for an owner that gets the key by another call meanwhile does not stay in
 // the queue: it joins that within 250 ms.
-type ownedScripts struct{ enter, exit, join *Script }
+type ownedScripts struct{ enter, exit, join *wire.Script }
 
 func newOwnedScripts() ownedScripts {
 	return ownedScripts{
@@ -61,7 +62,7 @@ func (h *queued) AcquireAs(ctx context.Context, key, owner string) (lock.Lease, 
 	if err := h.over(ctx); err != nil {
 		return nil, err
 	}
-	h.c.Count.Attempt()
+	h.Config.Count.Attempt()
 	return leased(h.line(ctx, key, named(owner)))
 }
 
@@ -80,7 +81,7 @@ func nameIn(id string) string {
 }
 
 // freeing is the script that ends what is held under value.
-func (h *queued) freeing(value string) *Script {
+func (h *queued) freeing(value string) *wire.Script {
 	if nameIn(value) != "" {
 		return h.owners.exit
 	}
@@ -91,13 +92,13 @@ func (h *queued) freeing(value string) *Script {
 // ends with its TTL.
 func (h *queued) giveBack(ctx context.Context, key, value string) {
 	token, _, _ := strings.Cut(value, ":")
-	_, _ = h.eval(ctx, "return", h.freeing(value), h.keysOf(key), value, token)
+	_, _ = h.Eval(ctx, "return", h.freeing(value), h.keysOf(key), value, token)
 }
 
 // joinHolder lets the waiters for key that act for its holder have it as well.
 // An error leaves the work to the next check.
 func (h *queued) joinHolder(ctx context.Context, key, holder string) {
-	if !strings.HasPrefix(holder, h.prefix+":") {
+	if !strings.HasPrefix(holder, h.Prefix+":") {
 		return
 	}
 	name := nameIn(holder)
@@ -113,7 +114,7 @@ func (h *queued) joinHolder(ctx context.Context, key, holder string) {
 		return
 	}
 	sent := time.Now()
-	answer, err := h.eval(ctx, "join", h.owners.join, h.keysOf(key), ids...)
+	answer, err := h.Eval(ctx, "join", h.owners.join, h.keysOf(key), ids...)
 	reply, _ := answer.([]any)
 	if err != nil || len(reply) < 2 {
 		return

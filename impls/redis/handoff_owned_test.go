@@ -14,6 +14,7 @@ import (
 	"github.com/lockbench/lockbench/harness/locktest"
 	"github.com/lockbench/lockbench/impls/lock"
 	"github.com/lockbench/lockbench/impls/redis"
+	"github.com/lockbench/lockbench/impls/redis/wire"
 )
 
 func callAs(ctx context.Context, l lock.Locker, owner string) <-chan result {
@@ -123,7 +124,7 @@ func TestOwnedJoins(t *testing.T) {
 func TestOwnedLostAnswer(t *testing.T) {
 	eachServer(t, func(t *testing.T, s *server) {
 		var on atomic.Bool
-		w := &wire{after: func(args []any, reply any, err error) (any, error) {
+		w := &lossy{after: func(args []any, reply any, err error) (any, error) {
 			if token, ok := reply.(int64); ok && token > 0 && on.CompareAndSwap(true, false) {
 				return nil, errors.New("the answer is lost")
 			}
@@ -261,7 +262,7 @@ func TestOwnedWait(t *testing.T) {
 func TestOwnedLostMessage(t *testing.T) {
 	eachServer(t, func(t *testing.T, s *server) {
 		var on atomic.Bool
-		deaf := func(ctx context.Context, ep lock.Endpoint, c lock.Config) (redis.Conn, error) {
+		deaf := func(ctx context.Context, ep lock.Endpoint, c lock.Config) (wire.Conn, error) {
 			conn, err := s.dial(ctx, ep, c)
 			return mute{conn, &on}, err
 		}

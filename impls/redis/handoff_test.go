@@ -15,6 +15,7 @@ import (
 	"github.com/lockbench/lockbench/harness/locktest"
 	"github.com/lockbench/lockbench/impls/lock"
 	"github.com/lockbench/lockbench/impls/redis"
+	"github.com/lockbench/lockbench/impls/redis/wire"
 )
 
 const queued = "{k}:queue" // of the key "k"
@@ -234,11 +235,11 @@ func TestHandoffGrantToNobody(t *testing.T) {
 
 // mute lets nothing through that is published while on is set.
 type mute struct {
-	redis.Conn
+	wire.Conn
 	on *atomic.Bool
 }
 
-func (m mute) Subscribe(ctx context.Context, h redis.Handler) (redis.Subscription, error) {
+func (m mute) Subscribe(ctx context.Context, h wire.Handler) (wire.Subscription, error) {
 	message := h.Message
 	h.Message = func(channel, payload string) {
 		if !m.on.Load() {
@@ -253,7 +254,7 @@ func (m mute) Subscribe(ctx context.Context, h redis.Handler) (redis.Subscriptio
 func TestHandoffLostMessage(t *testing.T) {
 	eachServer(t, func(t *testing.T, s *server) {
 		var on atomic.Bool
-		deaf := func(ctx context.Context, ep lock.Endpoint, c lock.Config) (redis.Conn, error) {
+		deaf := func(ctx context.Context, ep lock.Endpoint, c lock.Config) (wire.Conn, error) {
 			conn, err := s.dial(ctx, ep, c)
 			return mute{conn, &on}, err
 		}

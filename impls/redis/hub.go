@@ -7,6 +7,7 @@ import (
 	"sync/atomic"
 
 	"github.com/lockbench/lockbench/impls/lock"
+	"github.com/lockbench/lockbench/impls/redis/wire"
 )
 
 // hub wakes the waiters of one Locker by messages. All of them share one
@@ -15,7 +16,7 @@ import (
 // also tries when the lease of the holder ought to have ended, so a lost
 // message costs time and never progress.
 type hub struct {
-	conn Conn
+	conn wire.Conn
 	c    lock.Config
 
 	end    context.CancelFunc
@@ -35,7 +36,7 @@ type hub struct {
 // for it.
 type subscribing struct {
 	done chan struct{} // closed when it has been made, or could not be
-	sub  Subscription
+	sub  wire.Subscription
 	err  error
 }
 
@@ -55,7 +56,7 @@ type seat struct {
 	bell  chan struct{} // takes one ring, so that none is missed during a try
 }
 
-func newHub(conn Conn, c lock.Config) *hub {
+func newHub(conn wire.Conn, c lock.Config) *hub {
 	h := &hub{conn: conn, c: c, topics: make(map[string]*topic)}
 	ctx, end := context.WithCancel(context.Background())
 	h.end, h.ended = end, ctx.Done()
@@ -75,7 +76,7 @@ func (h *hub) join(ctx context.Context, channel string) (*seat, error) {
 		h.mu.Lock()
 		if h.closed {
 			h.mu.Unlock()
-			return nil, errClosed
+			return nil, wire.ErrClosed
 		}
 		t := h.topics[channel]
 		if t != nil && t.gone != nil {
@@ -88,7 +89,7 @@ func (h *hub) join(ctx context.Context, channel string) (*seat, error) {
 			case <-ctx.Done():
 				return nil, lock.Ended(ctx)
 			case <-h.ended:
-				return nil, errClosed
+				return nil, wire.ErrClosed
 			}
 		}
 		first := t == nil
@@ -114,7 +115,7 @@ func (h *hub) join(ctx context.Context, channel string) (*seat, error) {
 		case <-ctx.Done():
 			err = lock.Ended(ctx)
 		case <-h.ended:
-			err = errClosed
+			err = wire.ErrClosed
 		}
 		if err != nil {
 			h.leave(s, true, false)
@@ -174,12 +175,12 @@ func (t *topic) ring(n int) (rung int) {
 
 // open returns the subscription. Where there is none it is made once for all who
 // wait for it now; those who come after a failure try anew.
-func (h *hub) open(ctx context.Context) (Subscription, error) {
+func (h *hub) open(ctx context.Context) (wire.Subscription, error) {
 	h.mu.Lock()
 	select {
 	case <-h.ended: // maybe long before close
 		h.mu.Unlock()
-		return nil, errClosed
+		return nil, wire.ErrClosed
 	default:
 	}
 	o := h.sub
@@ -195,7 +196,7 @@ func (h *hub) open(ctx context.Context) (Subscription, error) {
 	case <-ctx.Done():
 		return nil, lock.Ended(ctx)
 	case <-h.ended:
-		return nil, errClosed
+		return nil, wire.ErrClosed
 	}
 }
 
@@ -204,7 +205,7 @@ func (h *hub) reason(err error) error {
 	select {
 	case <-h.ended:
 		if err != nil {
-			return errClosed
+			return wire.ErrClosed
 		}
 	default:
 	}
@@ -216,7 +217,7 @@ func (h *hub) subscribe(o *subscribing) {
 	defer close(o.done)
 	ctx, cancel := h.timed()
 	defer cancel()
-	o.sub, o.err = h.conn.Subscribe(ctx, Handler{
+	o.sub, o.err = h.conn.Subscribe(ctx, wire.Handler{
 		Message: h.message,
 		Gap:     func() { h.lost.Store(false); h.ringAll() },
 		// A server that is gone sends nothing, and its waiters have to learn

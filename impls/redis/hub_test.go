@@ -10,6 +10,7 @@ import (
 
 	"github.com/lockbench/lockbench/impls/lock"
 	"github.com/lockbench/lockbench/impls/redis"
+	"github.com/lockbench/lockbench/impls/redis/wire"
 )
 
 // A waiter that was told of a release, and fails before it has asked, tells the
@@ -19,10 +20,10 @@ func TestRingIsPassedOn(t *testing.T) {
 		const channel = "redisson_lock__channel:{k}"
 		var fail atomic.Bool
 		var answered atomic.Int64
-		w := &wire{
+		w := &lossy{
 			before: func(args []any) error {
 				if strings.HasPrefix(args[0].(string), "EVAL") && fail.CompareAndSwap(true, false) {
-					return redis.Error("ERR not this one")
+					return wire.Error("ERR not this one")
 				}
 				return nil
 			},
@@ -60,11 +61,11 @@ func TestRingIsPassedOn(t *testing.T) {
 
 // unheard makes no Subscription before its time-out.
 type unheard struct {
-	redis.Conn
+	wire.Conn
 	asked *atomic.Int64
 }
 
-func (d unheard) Subscribe(ctx context.Context, _ redis.Handler) (redis.Subscription, error) {
+func (d unheard) Subscribe(ctx context.Context, _ wire.Handler) (wire.Subscription, error) {
 	d.asked.Add(1)
 	<-ctx.Done()
 	return nil, ctx.Err()
@@ -77,7 +78,7 @@ func TestSubscribeIsShared(t *testing.T) {
 		const waiters = 8
 		for _, algo := range []string{"redis-reentrant", "redis-fair"} {
 			var asked atomic.Int64
-			v := find(t, redis.Variants(s.name, func(ctx context.Context, ep lock.Endpoint, c lock.Config) (redis.Conn, error) {
+			v := find(t, redis.Variants(s.name, func(ctx context.Context, ep lock.Endpoint, c lock.Config) (wire.Conn, error) {
 				conn, err := s.dial(ctx, ep, c)
 				return unheard{conn, &asked}, err
 			}), algo)

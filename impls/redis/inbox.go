@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/lockbench/lockbench/impls/lock"
+	"github.com/lockbench/lockbench/impls/redis/wire"
 )
 
 // inboxes are where a session is told of grants.
@@ -15,13 +16,13 @@ type inboxes interface {
 	// beside is what the scripts must know of the inboxes for key, as further
 	// keys.
 	beside(key string) []string
-	close()
+	Close()
 }
 
 // listen opens the inboxes of h on the server at ep.
 func (h *queued) listen(ctx context.Context, ep lock.Endpoint) error {
-	if conn, ok := h.conn.(Sharded); ok {
-		a, err := ParseAddress(ep)
+	if conn, ok := h.Conn.(wire.Sharded); ok {
+		a, err := wire.ParseAddress(ep)
 		if err != nil {
 			return err
 		}
@@ -30,11 +31,11 @@ func (h *queued) listen(ctx context.Context, ep lock.Endpoint) error {
 	}
 	all := func(string) bool { return true }
 	b := &inbox{
-		message: h.message, patience: h.c.Timeout, down: func() { h.fail(all) },
+		message: h.message, patience: h.Config.Timeout, down: func() { h.fail(all) },
 		gap: func() { h.tending.Go(func() { h.recheck(all) }) }, // it asks the server, which takes a while
 	}
 	h.inboxes = b
-	return b.open(ctx, h.conn, "lockbench:inbox:"+h.prefix)
+	return b.open(ctx, h.Conn, "lockbench:inbox:"+h.Prefix)
 }
 
 // slotInboxes are those on a cluster: one for each slot in which this process has
@@ -45,7 +46,7 @@ func (h *queued) listen(ctx context.Context, ep lock.Endpoint) error {
 // One for each node would do as well until a slot moves. One for each key would
 // have to be given up again, which costs each wait two round trips.
 type slotInboxes struct {
-	*shards
+	*wire.Shards
 	prefix string // of the session
 
 	mu    sync.Mutex
@@ -53,21 +54,21 @@ type slotInboxes struct {
 	slots map[string]int // by the inbox
 }
 
-func newSlotInboxes(h *queued, conn Sharded, seeds []string) *slotInboxes {
-	b := &slotInboxes{shards: newShards(conn, seeds, h.c), prefix: h.prefix, names: make(map[int]string), slots: make(map[string]int)}
+func newSlotInboxes(h *queued, conn wire.Sharded, seeds []string) *slotInboxes {
+	b := &slotInboxes{Shards: wire.NewShards(conn, seeds, h.Config), prefix: h.Prefix, names: make(map[int]string), slots: make(map[string]int)}
 	concern := func(channel string) func(string) bool {
 		b.mu.Lock()
 		slot := b.slots[channel]
 		b.mu.Unlock()
-		return func(key string) bool { return slotOf(key) == slot }
+		return func(key string) bool { return wire.Slot(key) == slot }
 	}
-	b.message = func(_, payload string, since time.Time) { h.message(payload, since) }
-	b.gap = func(channel string) { h.tending.Go(func() { h.recheck(concern(channel)) }) }
-	b.down = func(channel string) { h.fail(concern(channel)) }
+	b.Message = func(_, payload string, since time.Time) { h.message(payload, since) }
+	b.Gap = func(channel string) { h.tending.Go(func() { h.recheck(concern(channel)) }) }
+	b.Down = func(channel string) { h.fail(concern(channel)) }
 	return b
 }
 
-func (b *slotInboxes) beside(key string) []string { return []string{b.name(slotOf(key))} }
+func (b *slotInboxes) beside(key string) []string { return []string{b.name(wire.Slot(key))} }
 
 // name is what the names of the inboxes in slot begin with.
 func (b *slotInboxes) name(slot int) string {
@@ -75,14 +76,14 @@ func (b *slotInboxes) name(slot int) string {
 	defer b.mu.Unlock()
 	name, ok := b.names[slot]
 	if !ok {
-		name = "lockbench:inbox:{" + tagFor(slot) + "}:"
+		name = "lockbench:inbox:{" + wire.SlotTag(slot) + "}:"
 		b.names[slot], b.slots[name+b.prefix] = name, slot
 	}
 	return name
 }
 
 func (b *slotInboxes) ready(ctx context.Context, key string) error {
-	return b.add(ctx, b.name(slotOf(key))+b.prefix)
+	return b.Add(ctx, b.name(wire.Slot(key))+b.prefix)
 }
 
 // An inbox is the one channel of a session on a server by itself.
@@ -96,7 +97,7 @@ type inbox struct {
 	down     func()
 	patience time.Duration
 
-	sub   Subscription
+	sub   wire.Subscription
 	mu    sync.Mutex
 	fresh time.Time
 	alarm *time.Timer // runs while the connection is lost
@@ -104,9 +105,9 @@ type inbox struct {
 
 // open subscribes to channel before it returns. The fields up to patience must
 // have been set.
-func (b *inbox) open(ctx context.Context, conn Conn, channel string) error {
+func (b *inbox) open(ctx context.Context, conn wire.Conn, channel string) error {
 	b.fresh = time.Now()
-	sub, err := conn.Subscribe(ctx, Handler{
+	sub, err := conn.Subscribe(ctx, wire.Handler{
 		Message: func(_, payload string) {
 			b.mu.Lock()
 			since := b.fresh
@@ -136,7 +137,7 @@ func (b *inbox) open(ctx context.Context, conn Conn, channel string) error {
 		return err
 	}
 	if err := sub.Add(ctx, channel); err != nil {
-		_ = sub.Close() // why matters more than how we part
+		_ = sub.Close() // the first error is the one that matters
 		return err
 	}
 	b.sub = sub
@@ -148,7 +149,7 @@ func (b *inbox) ready(context.Context, string) error { return nil }
 func (b *inbox) beside(string) []string { return nil }
 
 // close ends the subscription and waits for the goroutines behind it.
-func (b *inbox) close() {
+func (b *inbox) Close() {
 	_ = b.sub.Close() // it only ever drops the connection
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -13,15 +13,16 @@ import (
 	"github.com/lockbench/lockbench/harness/locktest"
 	"github.com/lockbench/lockbench/impls/lock"
 	"github.com/lockbench/lockbench/impls/redis"
+	"github.com/lockbench/lockbench/impls/redis/wire"
 )
 
 // cluster is five servers and a client library, with a say in what each hears.
 type cluster struct {
 	adapter
 	d     lock.Deployment
-	raw   []redis.Conn
+	raw   []wire.Conn
 	mu    sync.Mutex
-	wires map[lock.Endpoint]*wire
+	wires map[lock.Endpoint]*lossy
 }
 
 // eachCluster runs test on five real servers with every client library.
@@ -29,13 +30,13 @@ func eachCluster(t *testing.T, test func(t *testing.T, c *cluster)) {
 	t.Helper()
 	for _, a := range adapters() {
 		t.Run(a.name, func(t *testing.T) {
-			c := &cluster{adapter: a, d: lock.Deployment{Kind: "redis"}, wires: map[lock.Endpoint]*wire{}}
+			c := &cluster{adapter: a, d: lock.Deployment{Kind: "redis"}, wires: map[lock.Endpoint]*lossy{}}
 			for range 5 {
 				at := startRedis(t)
 				s := newServer(t, a, at, true)
 				c.d.Nodes = append(c.d.Nodes, at)
 				c.raw = append(c.raw, s.raw)
-				c.wires[at] = &wire{}
+				c.wires[at] = &lossy{}
 			}
 			test(t, c)
 		})
@@ -50,12 +51,12 @@ func (c *cluster) tamper(i int, before func(args []any) error) {
 }
 
 // tampered is the Dial that leads through the wires.
-func (c *cluster) tampered(ctx context.Context, ep lock.Endpoint, config lock.Config) (redis.Conn, error) {
+func (c *cluster) tampered(ctx context.Context, ep lock.Endpoint, config lock.Config) (wire.Conn, error) {
 	conn, err := c.dial(ctx, ep, config)
 	if err != nil {
 		return nil, err
 	}
-	return &wire{Conn: conn, before: func(args []any) error {
+	return &lossy{Conn: conn, before: func(args []any) error {
 		c.mu.Lock()
 		before := c.wires[ep].before
 		c.mu.Unlock()

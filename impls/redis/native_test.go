@@ -10,12 +10,13 @@ import (
 
 	"github.com/lockbench/lockbench/impls/lock"
 	"github.com/lockbench/lockbench/impls/redis"
+	"github.com/lockbench/lockbench/impls/redis/wire"
 )
 
 // tongue is a Conn to a server that knows the compare commands of one family,
 // whatever the server behind it knows. It says what the families' pages say.
 type tongue struct {
-	redis.Conn
+	wire.Conn
 	speaks string // DELEX, DELIFEQ, CAD or nothing
 	lose   string // the answer to this command is lost, once
 }
@@ -43,7 +44,7 @@ func (c *tongue) translate(ctx context.Context, args []any) (any, error) {
 	switch name := args[0].(string); name {
 	case "DELEX", "DELIFEQ", "CAD", "CAS":
 		if name != c.speaks && (name != "CAS" || c.speaks != "CAD") {
-			return nil, redis.Error("ERR unknown command '" + name + "', with args beginning with: ")
+			return nil, wire.Error("ERR unknown command '" + name + "', with args beginning with: ")
 		}
 		switch {
 		case name == "DELEX" && args[2] == "IFEQ":
@@ -59,11 +60,11 @@ func (c *tongue) translate(ctx context.Context, args []any) (any, error) {
 			}
 			return int64(-1), err
 		}
-		return nil, redis.Error("ERR syntax error")
+		return nil, wire.Error("ERR syntax error")
 	case "SET":
 		if len(args) == 7 && args[3] == "IFEQ" {
 			if c.speaks != "DELEX" && c.speaks != "DELIFEQ" {
-				return nil, redis.Error("ERR syntax error")
+				return nil, wire.Error("ERR syntax error")
 			}
 			return c.Conn.Do(ctx, "EVAL", compareAndSet, 1, args[1], args[4], args[2], args[6])
 		}
@@ -73,7 +74,7 @@ func (c *tongue) translate(ctx context.Context, args []any) (any, error) {
 
 // speaking is the variant on a server of that tongue.
 func (s *server) speaking(t *testing.T, speaks, lose string) lock.Variant {
-	return find(t, redis.Variants(s.name, func(ctx context.Context, ep lock.Endpoint, c lock.Config) (redis.Conn, error) {
+	return find(t, redis.Variants(s.name, func(ctx context.Context, ep lock.Endpoint, c lock.Config) (wire.Conn, error) {
 		conn, err := s.dial(ctx, ep, c)
 		return &tongue{conn, speaks, lose}, err
 	}), "redis-token-native")

@@ -179,7 +179,7 @@ func TestRounding(t *testing.T) {
 			"redis-fenced":       1501,
 		} {
 			var sent []any
-			w := &wire{before: func(args []any) error { sent = args; return nil }}
+			w := &lossy{before: func(args []any) error { sent = args; return nil }}
 			v := find(t, redis.Variants(s.name, w.dial(s.dial)), algo)
 			l := openVariant(t, v, s.at, lock.Config{TTL: 1500*time.Millisecond + time.Microsecond, Renew: time.Hour})
 			before := time.Now()

@@ -265,7 +265,7 @@ func TestRedissonLeavesNothing(t *testing.T) {
 func TestRedissonLostUnlock(t *testing.T) {
 	eachReal(t, func(t *testing.T, s *server) {
 		lose := false
-		w := &wire{after: func(args []any, reply any, err error) (any, error) {
+		w := &lossy{after: func(args []any, reply any, err error) (any, error) {
 			if lose && strings.HasPrefix(args[0].(string), "EVAL") && err == nil {
 				lose = false
 				return nil, errors.New("the answer is lost")

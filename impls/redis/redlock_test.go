@@ -17,6 +17,7 @@ import (
 	"github.com/lockbench/lockbench/harness/locktest"
 	"github.com/lockbench/lockbench/impls/lock"
 	"github.com/lockbench/lockbench/impls/redis"
+	"github.com/lockbench/lockbench/impls/redis/wire"
 )
 
 // quorum is five servers behind proxies, and a client library.
@@ -25,7 +26,7 @@ type quorum struct {
 	key     string          // of this test alone
 	d       lock.Deployment // through the proxies
 	proxies fault.Proxies
-	raw     []redis.Conn // past them
+	raw     []wire.Conn // past them
 }
 
 // eachQuorum runs test on five servers with every client library. They are real ones
@@ -432,10 +433,10 @@ func TestRedlockClosed(t *testing.T) {
 		if err := l.Close(); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := l.Acquire(t.Context(), "another"); !errors.Is(err, redis.ErrUnsent) || errors.Is(err, lock.ErrUncertain) {
+		if _, err := l.Acquire(t.Context(), "another"); !errors.Is(err, wire.ErrUnsent) || errors.Is(err, lock.ErrUncertain) {
 			t.Errorf("Acquire after Close: %v, want ErrUnsent", err)
 		}
-		if err := lease.Release(t.Context()); !errors.Is(err, redis.ErrUnsent) || errors.Is(err, lock.ErrUncertain) {
+		if err := lease.Release(t.Context()); !errors.Is(err, wire.ErrUnsent) || errors.Is(err, lock.ErrUncertain) {
 			t.Errorf("Release after Close: %v, want ErrUnsent", err)
 		}
 		if n := q.held(t); n != 5 {

@@ -19,7 +19,7 @@ func TestRenewsTogether(t *testing.T) {
 			const leases = 1000
 			var mu sync.Mutex
 			commands, keys, renewed := 0, 0, map[string]int{}
-			w := &wire{before: func(args []any) error {
+			w := &lossy{before: func(args []any) error {
 				mu.Lock()
 				defer mu.Unlock()
 				if args[0] == "EVALSHA" {

@@ -19,12 +19,13 @@ import (
 	"github.com/lockbench/lockbench/impls/redis/goredis"
 	"github.com/lockbench/lockbench/impls/redis/redigo"
 	"github.com/lockbench/lockbench/impls/redis/rueidis"
+	"github.com/lockbench/lockbench/impls/redis/wire"
 )
 
 // adapter is one client library under test.
 type adapter struct {
 	name   string
-	dial   redis.Dial
+	dial   wire.Dial
 	shared bool // one connection for all commands
 }
 
@@ -51,8 +52,8 @@ func eachServer(t *testing.T, test func(t *testing.T, s *server)) {
 type server struct {
 	adapter
 	at   lock.Endpoint
-	real bool       // time passes on it
-	raw  redis.Conn // for commands beside the locks
+	real bool      // time passes on it
+	raw  wire.Conn // for commands beside the locks
 }
 
 func newServer(t *testing.T, a adapter, at lock.Endpoint, real bool) *server {

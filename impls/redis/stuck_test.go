@@ -8,11 +8,12 @@ import (
 	"time"
 
 	"github.com/lockbench/lockbench/impls/lock"
+	"github.com/lockbench/lockbench/impls/redis/wire"
 )
 
 // checked is a Conn that answers each check with how many stand before this process.
 type checked struct {
-	Conn
+	wire.Conn
 	ahead int64
 	asked []string // the ids
 	fails bool
@@ -33,8 +34,8 @@ func (c *checked) Do(_ context.Context, args ...any) (any, error) {
 func TestStuck(t *testing.T) {
 	var conn checked
 	h := &queued{
-		owned:   owned{session: &session{conn: &conn, c: lock.Config{TTL: time.Minute, Timeout: time.Second}}},
-		waiting: make(map[string]*waiter), check: NewScript(""), inboxes: new(inbox),
+		Session: wire.NewSession(&conn, lock.Config{TTL: time.Minute, Timeout: time.Second}),
+		waiting: make(map[string]*waiter), check: wire.NewScript(""), inboxes: new(inbox),
 	}
 	due := func(after time.Duration) (keys []string) {
 		for key, list := range h.stuck(time.Now().Add(after)) {

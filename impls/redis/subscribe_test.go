@@ -13,7 +13,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/lockbench/lockbench/impls/lock"
-	"github.com/lockbench/lockbench/impls/redis"
+	"github.com/lockbench/lockbench/impls/redis/wire"
 )
 
 // What Subscription promises, of every adapter.
@@ -32,10 +32,10 @@ type inbox struct {
 	losses   chan struct{}
 }
 
-func (s *server) subscribe(t *testing.T, c lock.Config) (redis.Subscription, inbox) {
+func (s *server) subscribe(t *testing.T, c lock.Config) (wire.Subscription, inbox) {
 	t.Helper()
 	in := inbox{make(chan string, 1000), make(chan struct{}, 100), make(chan struct{}, 100)}
-	sub, err := dialConn(t, s.adapter, s.at, c).Subscribe(t.Context(), redis.Handler{
+	sub, err := dialConn(t, s.adapter, s.at, c).Subscribe(t.Context(), wire.Handler{
 		Message: func(channel, payload string) { in.messages <- channel + " " + payload },
 		Gap:     func() { in.gaps <- struct{}{} },
 		Lost:    func() { in.losses <- struct{}{} },
@@ -179,7 +179,7 @@ func TestSubscribeAway(t *testing.T) {
 			if err := sub.Close(); err != nil {
 				t.Error(err)
 			}
-			if err := wait(t, "Add", done); !errors.Is(err, redis.ErrUnsent) {
+			if err := wait(t, "Add", done); !errors.Is(err, wire.ErrUnsent) {
 				t.Errorf("Add on a subscription that is closed: %v", err)
 			}
 		})
@@ -216,7 +216,7 @@ func TestSubscribeClose(t *testing.T) {
 		}
 		before := goleak.IgnoreCurrent()
 		for range 5 {
-			sub, err := conn.Subscribe(t.Context(), redis.Handler{Message: func(string, string) {}})
+			sub, err := conn.Subscribe(t.Context(), wire.Handler{Message: func(string, string) {}})
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -9,23 +9,11 @@ import (
 	"time"
 
 	"github.com/lockbench/lockbench/impls/lock"
+	"github.com/lockbench/lockbench/impls/redis/wire"
 )
 
 //go:embed tracking_acquire.lua
 var trackingAcquire string
-
-// A Tracker is the Conn of a library that can take the server's word for which
-// of the keys that it has read have changed: client-side caching.
-type Tracker interface {
-	// Track makes one more Conn to the same server, with a connection of its
-	// own. Once one of its commands has read a key, changed is called for the
-	// next change that comes from elsewhere, and with nil if it may have been
-	// missed since the connection was lost. Changed is called by one goroutine
-	// and must neither block nor use the Conn.
-	//
-	// It fails with an [Error] if the server cannot track.
-	Track(ctx context.Context, changed func(keys []string)) (Conn, error)
-}
 
 // tracking lets waiters sleep until the server says that the key has changed.
 //
@@ -47,7 +35,7 @@ type Tracker interface {
 // A message may be lost, and the server tells of a key whose time is up only when
 // it comes to remove it. So no wait is longer than what was left of the key when
 // it began: a lost message costs at most that, and never progress.
-func tracking(client string, dial Dial) lock.Variant {
+func tracking(client string, dial wire.Dial) lock.Variant {
 	return lock.Variant{
 		Algo: "redis-tracking", Client: client,
 		Doc: "SET NX PX with a token; waiters sleep until the server says that the key has changed. " +
@@ -57,17 +45,17 @@ func tracking(client string, dial Dial) lock.Variant {
 		Needs:  lock.Needs{Kind: "redis", Feature: "CLIENT TRACKING"},
 		Unsafe: lock.Pause | lock.ServerClock | lock.Failover | lock.Restart,
 		Open: func(ctx context.Context, d lock.Deployment, c lock.Config) (lock.Locker, error) {
-			s, err := newSession(ctx, dial, d, c)
+			s, err := wire.OpenSession(ctx, dial, d, c)
 			if err != nil {
 				return nil, err
 			}
 			l := &tracked{
-				owned: newOwned(s), script: NewScript(trackingAcquire),
+				owned: newOwned(s), script: wire.NewScript(trackingAcquire),
 				parked: make(map[string]chan struct{}), closed: make(chan struct{}),
 			}
-			l.reads, err = track(ctx, s.conn, l.changed)
+			l.reads, err = track(ctx, s.Conn, l.changed)
 			if err != nil {
-				_ = s.conn.Close() // why matters more than how we part
+				_ = s.Conn.Close() // the first error is the one that matters
 				return nil, err
 			}
 			return l, nil
@@ -76,17 +64,17 @@ func tracking(client string, dial Dial) lock.Variant {
 }
 
 // track is Tracker.Track, with an error that says what is missing.
-func track(ctx context.Context, conn Conn, changed func([]string)) (Conn, error) {
-	t, ok := conn.(Tracker)
+func track(ctx context.Context, conn wire.Conn, changed func([]string)) (wire.Conn, error) {
+	t, ok := conn.(wire.Tracker)
 	if !ok {
 		return nil, errors.New("redis: redis-tracking needs a client library with client-side caching")
 	}
 	reads, err := t.Track(ctx, changed)
-	var refused Error
+	var refused wire.Error
 	switch {
 	case errors.As(err, &refused):
 		return nil, fmt.Errorf("redis: redis-tracking needs a server with CLIENT TRACKING (Redis from 6, Valkey); "+
-			"this one says: %s", printable(refused))
+			"this one says: %s", wire.Printable(refused))
 	case err != nil:
 		return nil, fmt.Errorf("redis: cannot track keys: %w", err)
 	}
@@ -97,8 +85,8 @@ func track(ctx context.Context, conn Conn, changed func([]string)) (Conn, error)
 // frees over another: the server tells no connection of what it changed itself.
 type tracked struct {
 	owned
-	script *Script
-	reads  Conn // whose keys are tracked
+	script *wire.Script
+	reads  wire.Conn // whose keys are tracked
 	lines  lines
 
 	once   sync.Once
@@ -151,8 +139,8 @@ func (l *tracked) TryAcquire(ctx context.Context, key string) (lock.Lease, error
 	if err := l.over(ctx); err != nil {
 		return nil, err
 	}
-	l.c.Count.Attempt()
-	owner, sent := l.owner(), time.Now()
+	l.Config.Count.Attempt()
+	owner, sent := l.Owner(), time.Now()
 	ok, err := l.set(context.WithoutCancel(ctx), key, owner)
 	switch {
 	case err != nil:
@@ -160,7 +148,7 @@ func (l *tracked) TryAcquire(ctx context.Context, key string) (lock.Lease, error
 	case !ok:
 		return nil, lock.ErrHeld
 	}
-	return l.granted(ctx, l.lease(key, owner, sent))
+	return l.Granted(ctx, l.lease(key, owner, sent))
 }
 
 func (l *tracked) Acquire(ctx context.Context, key string) (lock.Lease, error) {
@@ -175,21 +163,21 @@ func (l *tracked) Acquire(ctx context.Context, key string) (lock.Lease, error) {
 	// Made before the first attempt: the news may come before the answer does.
 	news := l.park(key)
 	defer l.unpark(key)
-	owner, uncut := l.owner(), context.WithoutCancel(ctx)
+	owner, uncut := l.Owner(), context.WithoutCancel(ctx)
 	for n := 1; ; n++ {
 		if err := l.over(ctx); err != nil {
 			return nil, err
 		}
-		l.c.Count.Attempt()
+		l.Config.Count.Attempt()
 		sent := time.Now()
 		left, err := l.ask(uncut, key, owner)
 		if err != nil {
 			return nil, err
 		}
 		if left == 0 {
-			return l.granted(ctx, l.lease(key, owner, sent))
+			return l.Granted(ctx, l.lease(key, owner, sent))
 		}
-		if l.c.Retry.Limit > 0 && n >= l.c.Retry.Limit {
+		if l.Config.Retry.Limit > 0 && n >= l.Config.Retry.Limit {
 			return nil, fmt.Errorf("%w (after %d attempts)", lock.ErrHeld, n)
 		}
 		l.sleep(ctx, news, left)
@@ -199,8 +187,8 @@ func (l *tracked) Acquire(ctx context.Context, key string) (lock.Lease, error) {
 // ask makes one attempt. It returns how long to wait for news at most, or 0 if
 // key is owner's now.
 func (l *tracked) ask(ctx context.Context, key, owner string) (time.Duration, error) {
-	reply, err := l.step(ctx, "acquire", func() (any, error) {
-		return Eval(ctx, l.reads, l.script, []string{key}, owner, millis(l.c.TTL))
+	reply, err := l.Step(ctx, "acquire", func() (any, error) {
+		return wire.Eval(ctx, l.reads, l.script, []string{key}, owner, wire.Millis(l.Config.TTL))
 	})
 	if err != nil {
 		return 0, l.undo(ctx, key, owner, err)
@@ -213,7 +201,7 @@ func (l *tracked) ask(ctx context.Context, key, owner string) (time.Duration, er
 	case !ok:
 		return 0, fmt.Errorf("redis: acquire: %w: the script answered %v", lock.ErrUncertain, reply)
 	case left == -1: // somebody's key without an end
-		return l.c.TTL, nil
+		return l.Config.TTL, nil
 	}
 	return time.Duration(max(left, 0)+1) * time.Millisecond, nil
 }
@@ -224,7 +212,7 @@ func (l *tracked) sleep(ctx context.Context, news <-chan struct{}, left time.Dur
 	defer timer.Stop()
 	select {
 	case <-news:
-		l.c.Count.Wakeup()
+		l.Config.Count.Wakeup()
 	case <-timer.C:
 	case <-ctx.Done():
 	case <-l.closed:
@@ -233,7 +221,7 @@ func (l *tracked) sleep(ctx context.Context, news <-chan struct{}, left time.Dur
 
 func (l *tracked) lease(key, owner string, sent time.Time) *tokenLease {
 	lease := &tokenLease{owned: l.owned, key: key, owner: owner}
-	lease.deadline.Store(new(sent.Add(l.c.TTL)))
+	lease.deadline.Store(new(sent.Add(l.Config.TTL)))
 	return lease
 }
 
@@ -241,7 +229,7 @@ func (l *tracked) lease(key, owner string, sent time.Time) *tokenLease {
 func (l *tracked) over(ctx context.Context) error {
 	select {
 	case <-l.closed:
-		return errClosed
+		return wire.ErrClosed
 	default:
 	}
 	if err := lock.Ended(ctx); err != nil {
@@ -254,7 +242,7 @@ func (l *tracked) over(ctx context.Context) error {
 func (l *tracked) Close() (err error) {
 	l.once.Do(func() {
 		close(l.closed)
-		err = errors.Join(l.reads.Close(), l.session.Close())
+		err = errors.Join(l.reads.Close(), l.Session.Close())
 	})
 	return err
 }

@@ -14,9 +14,10 @@ import (
 	"github.com/lockbench/lockbench/impls/redis"
 	"github.com/lockbench/lockbench/impls/redis/redigo"
 	"github.com/lockbench/lockbench/impls/redis/rueidis"
+	"github.com/lockbench/lockbench/impls/redis/wire"
 )
 
-func trackingOn(t *testing.T, dial redis.Dial) lock.Variant {
+func trackingOn(t *testing.T, dial wire.Dial) lock.Variant {
 	t.Helper()
 	return find(t, redis.Pipelined("rueidis", dial), "redis-tracking")
 }
@@ -28,20 +29,20 @@ func trackingServer(t *testing.T, options ...string) *server {
 
 // deafened is a Conn whose Track loses every message.
 type deafened struct {
-	redis.Conn
-	redis.Tracker
+	wire.Conn
+	wire.Tracker
 }
 
-func (d deafened) Track(ctx context.Context, _ func([]string)) (redis.Conn, error) {
+func (d deafened) Track(ctx context.Context, _ func([]string)) (wire.Conn, error) {
 	return d.Tracker.Track(ctx, func([]string) {})
 }
 
-func deafenedDial(ctx context.Context, ep lock.Endpoint, c lock.Config) (redis.Conn, error) {
+func deafenedDial(ctx context.Context, ep lock.Endpoint, c lock.Config) (wire.Conn, error) {
 	conn, err := rueidis.Dial(ctx, ep, c)
 	if err != nil {
 		return nil, err
 	}
-	return deafened{conn, conn.(redis.Tracker)}, nil
+	return deafened{conn, conn.(wire.Tracker)}, nil
 }
 
 // armed waits until the server has n keys on which somebody waits for news.
@@ -241,7 +242,7 @@ func TestTrackingGivesUp(t *testing.T) {
 func TestTrackingNeeds(t *testing.T) {
 	m := miniredis.RunT(t)
 	at := lock.Deployment{Nodes: []lock.Endpoint{lock.Endpoint("redis://" + m.Addr())}}
-	for want, dial := range map[string]redis.Dial{
+	for want, dial := range map[string]wire.Dial{
 		"needs a client library with client-side caching": redigo.Dial,
 		"needs a server with CLIENT TRACKING":             rueidis.Dial,
 	} {

@@ -12,7 +12,7 @@ import (
 	redigo "github.com/gomodule/redigo/redis"
 
 	"github.com/lockbench/lockbench/impls/lock"
-	"github.com/lockbench/lockbench/impls/redis"
+	"github.com/lockbench/lockbench/impls/redis/wire"
 )
 
 type conn struct {
@@ -26,14 +26,14 @@ type dialFunc = func(context.Context) (redigo.Conn, error)
 
 // Dial makes a pool of at most c.Conns connections. It connects with the first
 // command.
-func Dial(_ context.Context, ep lock.Endpoint, c lock.Config) (redis.Conn, error) {
-	a, err := redis.ParseAddress(ep)
+func Dial(_ context.Context, ep lock.Endpoint, c lock.Config) (wire.Conn, error) {
+	a, err := wire.ParseAddress(ep)
 	if err != nil {
 		return nil, err
 	}
 	n := c.Conns
 	if n <= 0 {
-		n = redis.DefaultConns
+		n = wire.DefaultConns
 	}
 	switch a.Topology {
 	case lock.Cluster:
@@ -130,13 +130,13 @@ func enter(ctx context.Context, slots chan struct{}, timeout time.Duration) erro
 	}
 }
 
-func unsent(err error) error { return fmt.Errorf("%w: %w", redis.ErrUnsent, err) }
+func unsent(err error) error { return fmt.Errorf("%w: %w", wire.ErrUnsent, err) }
 
 // sorted gives a server's error reply our type.
 func sorted(err error) error {
 	var refused redigo.Error
 	if errors.As(err, &refused) {
-		return redis.Error(refused)
+		return wire.Error(refused)
 	}
 	return err
 }

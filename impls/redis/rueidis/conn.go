@@ -17,7 +17,7 @@ import (
 	"github.com/redis/rueidis"
 
 	"github.com/lockbench/lockbench/impls/lock"
-	"github.com/lockbench/lockbench/impls/redis"
+	"github.com/lockbench/lockbench/impls/redis/wire"
 )
 
 // conn is the Conn of one server, or of the master that sentinels name.
@@ -36,8 +36,8 @@ type opener func(o rueidis.ClientOption) (*conn, error)
 // commands share it, and the server runs them in the order in which they were
 // given. A blocking command would block all others. It connects with the first
 // command.
-func Dial(_ context.Context, ep lock.Endpoint, c lock.Config) (redis.Conn, error) {
-	a, err := redis.ParseAddress(ep)
+func Dial(_ context.Context, ep lock.Endpoint, c lock.Config) (wire.Conn, error) {
+	a, err := wire.ParseAddress(ep)
 	if err != nil {
 		return nil, err
 	}

@@ -10,7 +10,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/lockbench/lockbench/impls/redis"
+	"github.com/lockbench/lockbench/impls/redis/wire"
 )
 
 // errLater keeps NewClient from connecting at once, which it would do without
@@ -95,8 +95,8 @@ func (l *line) close() {
 
 // unsent marks err as one of a command that never left.
 func unsent(err error) error {
-	if errors.Is(err, redis.ErrUnsent) {
+	if errors.Is(err, wire.ErrUnsent) {
 		return err
 	}
-	return fmt.Errorf("%w: %w", redis.ErrUnsent, err)
+	return fmt.Errorf("%w: %w", wire.ErrUnsent, err)
 }

@@ -1,4 +1,4 @@
-package redis
+package wire
 
 import (
 	"strconv"
@@ -8,9 +8,9 @@ import (
 // clusterSlots is how many parts the keys of a cluster fall into.
 const clusterSlots = 16384
 
-// slotOf is the part that name belongs to: the CRC16 (XMODEM) of its tag, as the
+// Slot is the part that name belongs to: the CRC16 (XMODEM) of its tag, as the
 // Redis Cluster specification has it.
-func slotOf(name string) int {
+func Slot(name string) int {
 	crc := uint16(0)
 	for _, b := range []byte(tagOf(name)) {
 		crc ^= uint16(b) << 8
@@ -36,12 +36,25 @@ func tagOf(name string) string {
 	return name
 }
 
-// tagFor is the smallest number whose digits belong to slot. It is the same
+// SlotTag is the smallest number whose digits belong to slot. It is the same
 // everywhere; the search takes 16 384 steps in the mean, about a millisecond.
-func tagFor(slot int) string {
+func SlotTag(slot int) string {
 	for i := 0; ; i++ {
-		if tag := strconv.Itoa(i); slotOf(tag) == slot {
+		if tag := strconv.Itoa(i); Slot(tag) == slot {
 			return tag
 		}
 	}
+}
+
+// Beside names what a lock keeps for key in another key of the same slot, which a
+// script with both needs. The separators differ so that "k" and "{k}" have names of
+// their own.
+//
+// The slot of the empty key, and of a key that has a "}" but no tag, has no other
+// name; their locks work on a single server only.
+func Beside(key, what string) string {
+	if tagOf(key) != key {
+		return key + "/" + what
+	}
+	return "{" + key + "}:" + what
 }

@@ -1,4 +1,4 @@
-package redis
+package wire
 
 import (
 	"context"
@@ -12,7 +12,7 @@ import (
 	"github.com/lockbench/lockbench/impls/lock"
 )
 
-// shards receives the messages of sharded channels of a cluster. A channel is
+// Shards receives the messages of sharded channels of a cluster. A channel is
 // subscribed on the node that serves its slot, which is found by asking any node
 // and following MOVED; those of one node share a connection.
 //
@@ -20,32 +20,32 @@ import (
 // is lost is given up, and so is one whose slot has moved, and each channel that
 // was on it is subscribed anew, wherever its slot is served then. The channels of
 // other nodes do not notice.
-type shards struct {
+type Shards struct {
 	conn  Sharded
 	seeds []string // host:port of nodes to begin with
 	c     lock.Config
-	// message is called by one goroutine for each node, in order, and must not
+	// Message is called by one goroutine for each node, in order, and must not
 	// block. Nothing that it is given was published before since.
-	message func(channel, payload string, since time.Time)
-	// gap is called when a lost channel is subscribed again; messages of it may
+	Message func(channel, payload string, since time.Time)
+	// Gap is called when a lost channel is subscribed again; messages of it may
 	// have been missed. It must not block.
-	gap func(channel string)
-	// down is called for a channel that was lost and could not be subscribed again for
+	Gap func(channel string)
+	// Down is called for a channel that was lost and could not be subscribed again for
 	// as long as a command is waited for, and again each time that has passed. It must
 	// not block.
-	down func(channel string)
+	Down func(channel string)
 
 	running sync.WaitGroup // Add only under mu and before the end
 	end     chan struct{}  // closed by close
 
 	mu       sync.Mutex
 	closed   bool
-	ears     map[string]*ear     // by host:port
-	openings map[string]*opening // by channel
+	conns    map[string]*nodeConn // by host:port
+	openings map[string]*opening  // by channel
 }
 
-// An ear is the connection to one node.
-type ear struct {
+// An nodeConn is the connection to one node.
+type nodeConn struct {
 	at    string
 	ready chan struct{} // closed when sub and err are set
 	sub   Subscription
@@ -63,22 +63,22 @@ type opening struct {
 	err   error
 }
 
-func newShards(conn Sharded, seeds []string, c lock.Config) *shards {
-	return &shards{
+func NewShards(conn Sharded, seeds []string, c lock.Config) *Shards {
+	return &Shards{
 		conn: conn, seeds: seeds, c: c, end: make(chan struct{}),
-		ears: make(map[string]*ear), openings: make(map[string]*opening),
+		conns: make(map[string]*nodeConn), openings: make(map[string]*opening),
 	}
 }
 
-// add returns once messages of channel are received, or were: if they are lost
+// Add returns once messages of channel are received, or were: if they are lost
 // at the moment they come back by themselves. Adding a channel again costs
 // nothing. It waits no longer than the time-out. After an error the channel is
 // not subscribed.
-func (s *shards) add(ctx context.Context, channel string) error {
+func (s *Shards) Add(ctx context.Context, channel string) error {
 	s.mu.Lock()
 	if s.closed {
 		s.mu.Unlock()
-		return errClosed
+		return ErrClosed
 	}
 	p := s.openings[channel]
 	first := p == nil
@@ -114,15 +114,15 @@ func (s *shards) add(ctx context.Context, channel string) error {
 
 // settle subscribes channel on the node that serves its slot. It tries until ctx
 // ends, unless a node refuses the command for good.
-func (s *shards) settle(ctx context.Context, channel string) (err error) {
+func (s *Shards) settle(ctx context.Context, channel string) (err error) {
 	back := lock.Retry{Delay: 10 * time.Millisecond, Max: time.Second}
 	at := ""
 	for n := 0; ; n++ {
 		if at == "" {
 			at = s.anyNode(n)
 		}
-		var e *ear
-		if e, err = s.ear(ctx, at); err == nil {
+		var e *nodeConn
+		if e, err = s.nodeConn(ctx, at); err == nil {
 			if err = e.sub.Add(ctx, channel); err == nil && s.settled(e, channel) {
 				return nil
 			}
@@ -145,7 +145,7 @@ func (s *shards) settle(ctx context.Context, channel string) (err error) {
 			}
 			return err
 		case <-s.end:
-			return errClosed
+			return ErrClosed
 		case <-time.After(back.Next(n)):
 		}
 	}
@@ -176,11 +176,11 @@ func movedTo(moved Error, from string) string {
 
 // anyNode is the n-th of those that may be asked: first those that listen, then
 // those that were named.
-func (s *shards) anyNode(n int) string {
+func (s *Shards) anyNode(n int) string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	var list []string
-	for at := range s.ears {
+	for at := range s.conns {
 		list = append(list, at)
 	}
 	slices.Sort(list)
@@ -188,15 +188,15 @@ func (s *shards) anyNode(n int) string {
 	return list[n%len(list)]
 }
 
-// ear returns the connection to the node at host:port, and makes it if there is
+// nodeConn returns the connection to the node at host:port, and makes it if there is
 // none.
-func (s *shards) ear(ctx context.Context, at string) (*ear, error) {
+func (s *Shards) nodeConn(ctx context.Context, at string) (*nodeConn, error) {
 	s.mu.Lock()
 	if s.closed {
 		s.mu.Unlock()
-		return nil, errClosed
+		return nil, ErrClosed
 	}
-	e := s.ears[at]
+	e := s.conns[at]
 	if e != nil {
 		s.mu.Unlock()
 		select {
@@ -206,15 +206,15 @@ func (s *shards) ear(ctx context.Context, at string) (*ear, error) {
 			return nil, lock.Ended(ctx)
 		}
 	}
-	e = &ear{at: at, ready: make(chan struct{}), fresh: time.Now()}
-	s.ears[at] = e
+	e = &nodeConn{at: at, ready: make(chan struct{}), fresh: time.Now()}
+	s.conns[at] = e
 	s.mu.Unlock()
 	e.sub, e.err = s.conn.SubscribeAt(ctx, at, Handler{
 		Message: func(channel, payload string) {
 			s.mu.Lock()
 			since := e.fresh
 			s.mu.Unlock()
-			s.message(channel, payload, since)
+			s.Message(channel, payload, since)
 		},
 		Alive: func(sent time.Time) {
 			s.mu.Lock()
@@ -225,7 +225,7 @@ func (s *shards) ear(ctx context.Context, at string) (*ear, error) {
 	})
 	if e.err != nil {
 		s.mu.Lock()
-		delete(s.ears, at)
+		delete(s.conns, at)
 		s.mu.Unlock()
 	}
 	close(e.ready)
@@ -233,7 +233,7 @@ func (s *shards) ear(ctx context.Context, at string) (*ear, error) {
 }
 
 // settled notes that channel is on e, unless e has been lost meanwhile.
-func (s *shards) settled(e *ear, channel string) bool {
+func (s *Shards) settled(e *nodeConn, channel string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if e.lost {
@@ -245,15 +245,15 @@ func (s *shards) settled(e *ear, channel string) bool {
 
 // lose gives e up and begins to subscribe its channels elsewhere. It is called by
 // the goroutine that e.sub.Close waits for.
-func (s *shards) lose(e *ear) {
+func (s *Shards) lose(e *nodeConn) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.closed || e.lost {
 		return
 	}
 	e.lost = true
-	if s.ears[e.at] == e {
-		delete(s.ears, e.at)
+	if s.conns[e.at] == e {
+		delete(s.conns, e.at)
 	}
 	channels := e.channels
 	s.running.Go(func() {
@@ -268,7 +268,7 @@ func (s *shards) lose(e *ear) {
 // restore subscribes lost channels, one after the other, until that has been done
 // for all. Who waits for those that are left is told each time-out: others may
 // wait by then.
-func (s *shards) restore(channels []string) {
+func (s *Shards) restore(channels []string) {
 	told := time.Now()
 	for len(channels) > 0 {
 		var failed []string
@@ -279,8 +279,8 @@ func (s *shards) restore(channels []string) {
 			cancel()
 			switch {
 			case err == nil:
-				s.gap(channel)
-			case errors.Is(err, errClosed):
+				s.Gap(channel)
+			case errors.Is(err, ErrClosed):
 				return
 			default:
 				failed = append(failed, channel)
@@ -290,19 +290,19 @@ func (s *shards) restore(channels []string) {
 			}
 			told = time.Now()
 			for _, left := range slices.Concat(failed, channels[i+1:]) {
-				s.down(left)
+				s.Down(left)
 			}
 		}
 		channels = failed
 	}
 }
 
-// close ends all subscriptions and waits for the goroutines behind them.
-func (s *shards) close() {
+// Close ends all subscriptions and waits for the goroutines behind them.
+func (s *Shards) Close() {
 	s.mu.Lock()
 	s.closed = true
-	ears := s.ears
-	s.ears = nil
+	ears := s.conns
+	s.conns = nil
 	s.mu.Unlock()
 	close(s.end)
 	for _, e := range ears {

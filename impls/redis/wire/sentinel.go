@@ -1,4 +1,4 @@
-package redis
+package wire
 
 import (
 	"context"
@@ -26,8 +26,8 @@ type Masters struct {
 	// Ask sends the sentinel at host:port SENTINEL GET-MASTER-ADDR-BY-NAME with
 	// the name and returns what it answers, nil if it knows no such master.
 	Ask func(ctx context.Context, hostport string) ([]string, error)
-	// Hear connects to the sentinel at host:port.
-	Hear func(ctx context.Context, hostport string) (Feed, error)
+	// Listen connects to the sentinel at host:port.
+	Listen func(ctx context.Context, hostport string) (Feed, error)
 
 	mu       sync.Mutex
 	closed   bool
@@ -39,8 +39,8 @@ type Masters struct {
 // none, because a fail-over is under way.
 var ErrNoMaster = fmt.Errorf("%w: the server that the sentinels name is no master (a fail-over is under way)", ErrUnsent)
 
-// announced is where sentinels tell of a new master.
-const announced = "+switch-master"
+// switchMaster is where sentinels tell of a new master.
+const switchMaster = "+switch-master"
 
 // Find returns the URL of the master. The sentinels are asked one after the
 // other; each gets its share of the time-out. The first call begins to listen to
@@ -86,7 +86,7 @@ func (m *Masters) each(ctx context.Context, f func(ctx context.Context, hostport
 		}
 		errs = append(errs, err)
 	}
-	return fmt.Errorf("%w: %w", ErrUnsent, oneLine(errs))
+	return fmt.Errorf("%w: %w", ErrUnsent, Join(errs))
 }
 
 // watch begins to listen to a sentinel, unless that has been done.
@@ -94,7 +94,7 @@ func (m *Masters) watch(ctx context.Context) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.closed {
-		return errClosed
+		return ErrClosed
 	}
 	if m.watching != nil {
 		return nil
@@ -110,7 +110,7 @@ func (m *Masters) watch(ctx context.Context) error {
 	}
 	sub, err := Listen(ctx, quiet, Handler{Message: func(string, string) { check() }, Gap: check}, func(ctx context.Context) (feed Feed, err error) {
 		err = m.each(ctx, func(ctx context.Context, at string) (err error) {
-			feed, err = m.Hear(ctx, at)
+			feed, err = m.Listen(ctx, at)
 			return err
 		})
 		return feed, err
@@ -118,8 +118,8 @@ func (m *Masters) watch(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := sub.Add(ctx, announced); err != nil {
-		_ = sub.Close() // why matters more than how we part
+	if err := sub.Add(ctx, switchMaster); err != nil {
+		_ = sub.Close() // the first error is the one that matters
 		return err
 	}
 	done := make(chan struct{})

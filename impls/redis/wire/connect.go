@@ -1,4 +1,4 @@
-package redis
+package wire
 
 import (
 	"context"
@@ -17,21 +17,13 @@ import (
 	"github.com/lockbench/lockbench/impls/lock"
 )
 
-// errNowhere is the error of a Deployment without nodes.
-var errNowhere = errors.New("redis: no server given: name one as redis://HOST:PORT")
+// ErrNoServer is the error of a Deployment without nodes.
+var ErrNoServer = errors.New("redis: no server given: name one as redis://HOST:PORT")
 
-// connect dials the first node of d; see reach.
-func connect(ctx context.Context, dial Dial, d lock.Deployment, c lock.Config) (Conn, error) {
-	if len(d.Nodes) == 0 {
-		return nil, errNowhere
-	}
-	return reach(ctx, dial, d.Nodes[0], c)
-}
-
-// reach dials ep and makes sure by one PING that a Redis is there and lets us
+// Connect dials ep and makes sure by one PING that a Redis is there and lets us
 // in. Its errors are one line that names the address, never the password, and
 // says what to do.
-func reach(ctx context.Context, dial Dial, ep lock.Endpoint, c lock.Config) (Conn, error) {
+func Connect(ctx context.Context, dial Dial, ep lock.Endpoint, c lock.Config) (Conn, error) {
 	a, err := ParseAddress(ep)
 	if err != nil {
 		return nil, err
@@ -43,15 +35,37 @@ func reach(ctx context.Context, dial Dial, ep lock.Endpoint, c lock.Config) (Con
 	reply, err := conn.Do(ctx, "PING")
 	switch {
 	case err != nil:
-		err = &unusable{fmt.Sprintf("redis: cannot use %s: %s: %s", a, advice(err, a.Hosts[0]), printable(err)), err}
+		err = &unusable{fmt.Sprintf("redis: cannot use %s: %s: %s", a, advice(err, a.Hosts[0]), Printable(err)), err}
 	case reply != "PONG":
 		err = fmt.Errorf("redis: cannot use %s: it answered PING with %.40q, so it is no Redis", a, fmt.Sprint(reply))
 	default:
 		return conn, nil
 	}
-	// The reason why the server is of no use matters more than how we part.
+	// The first error is the one that matters.
 	_ = conn.Close()
 	return nil, err
+}
+
+// Reach dials every node of d and makes sure by a PING that it is a Redis that
+// lets us in, for locks whose own library would say less clearly that one is
+// not. Its errors are one line that names the address, never the password, and
+// says what to do.
+func Reach(ctx context.Context, dial Dial, d lock.Deployment, c lock.Config) ([]Conn, error) {
+	if len(d.Nodes) == 0 {
+		return nil, ErrNoServer
+	}
+	var list []Conn
+	for _, ep := range d.Nodes {
+		conn, err := Connect(ctx, dial, ep, c)
+		if err != nil {
+			for _, other := range list {
+				_ = other.Close() // the first error is the one that matters
+			}
+			return nil, err
+		}
+		list = append(list, conn)
+	}
+	return list, nil
 }
 
 // ParseURL checks and takes apart the address of a single Redis server:
@@ -132,9 +146,9 @@ type unusable struct {
 func (u *unusable) Error() string { return u.text }
 func (u *unusable) Unwrap() error { return u.cause }
 
-// printable is the text of err in one line of moderate length: what is no Redis
+// Printable is the text of err in one line of moderate length: what is no Redis
 // may have answered with anything, and libraries quote it.
-func printable(err error) string {
+func Printable(err error) string {
 	text := strings.TrimPrefix(err.Error(), ErrUnsent.Error()+": ")
 	text = strings.Map(func(r rune) rune {
 		if unicode.IsPrint(r) && r != unicode.ReplacementChar {
@@ -205,4 +219,16 @@ func refusal(e Error) string {
 		return "what answers there is no Redis"
 	}
 	return "it refused"
+}
+
+// Join is errors.Join without its line breaks.
+func Join(errs []error) error {
+	if len(errs) == 0 {
+		return nil
+	}
+	err := errs[0]
+	for _, e := range errs[1:] {
+		err = fmt.Errorf("%w; %w", err, e)
+	}
+	return err
 }

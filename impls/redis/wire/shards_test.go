@@ -1,4 +1,4 @@
-package redis
+package wire
 
 import (
 	"context"
@@ -19,11 +19,11 @@ func (deafCluster) SubscribeAt(context.Context, string, Handler) (Subscription, 
 // Channels that cannot be had again are told of once each time-out, not once for
 // all: somebody may have begun to wait since.
 func TestShardsTellAgain(t *testing.T) {
-	s := newShards(deafCluster{}, []string{"node:1"}, lock.Config{Timeout: 100 * time.Millisecond})
+	s := NewShards(deafCluster{}, []string{"node:1"}, lock.Config{Timeout: 100 * time.Millisecond})
 	told := make(chan string, 100)
-	s.down = func(channel string) { told <- channel }
+	s.Down = func(channel string) { told <- channel }
 	s.running.Go(func() { s.restore([]string{"a", "b"}) })
-	defer s.close()
+	defer s.Close()
 	times := map[string]int{}
 	for times["a"] < 3 || times["b"] < 3 {
 		select {

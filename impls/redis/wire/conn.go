@@ -1,16 +1,9 @@
-// Package redis holds the locks that run on one Redis server, one algorithm
-// per file with its Lua beside it, written once over [Conn] so that a measured
-// difference between two clients can only come from the clients.
+// Package wire is how the locks of impls/redis talk to Redis: commands, scripts,
+// subscriptions, addresses, the slots of a cluster and the master that sentinels name.
 //
-// A family for one client library is made from the library's [Dial]:
-//
-//	variants := redis.Variants("goredis", goredis.Dial)
-//
-// Every command of an algorithm has a name, and Config.Hook sees two steps for
-// each: "before-" and "after-" that name. Between the after of one and the
-// before of the next lies a gap in which the holder may stall or die. Each file
-// lists the names of its commands in their order.
-package redis
+// A client library joins by a [Dial], whose [Conn] is all that the locks see of it.
+// So a measured difference between two clients can only come from the clients.
+package wire
 
 import (
 	"context"
@@ -63,8 +56,21 @@ type Sharded interface {
 	SubscribeAt(ctx context.Context, hostport string, h Handler) (Subscription, error)
 }
 
+// A Tracker is the Conn of a library that can take the server's word for which
+// of the keys that it has read have changed: client-side caching.
+type Tracker interface {
+	// Track makes one more Conn to the same server, with a connection of its
+	// own. Once one of its commands has read a key, changed is called for the
+	// next change that comes from elsewhere, and with nil if it may have been
+	// missed since the connection was lost. Changed is called by one goroutine
+	// and must neither block nor use the Conn.
+	//
+	// It fails with an [Error] if the server cannot track.
+	Track(ctx context.Context, changed func(keys []string)) (Conn, error)
+}
+
 // KeyOf returns the key by which a cluster chooses the node for a command of
-// this package, and whether it has one.
+// the locks, and whether it has one.
 func KeyOf(args []any) (string, bool) {
 	name, _ := args[0].(string)
 	at := 1

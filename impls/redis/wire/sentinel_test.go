@@ -1,4 +1,4 @@
-package redis
+package wire
 
 import (
 	"context"
@@ -84,7 +84,7 @@ func TestMastersSwitch(t *testing.T) {
 			}
 			return []string{"10.0.0.1", port.Load().(string)}, nil
 		},
-		Hear: func(_ context.Context, at string) (Feed, error) {
+		Listen: func(_ context.Context, at string) (Feed, error) {
 			if at == "one:1" {
 				return nil, errors.New("it is down")
 			}
@@ -110,7 +110,7 @@ func TestMastersSwitch(t *testing.T) {
 	feed := <-feeds
 	port.Store("1002")
 	second := connect("redis://:canary@10.0.0.1:1002/3")
-	feed.events <- Event{Kind: "message", Channel: announced, Payload: "m 10.0.0.1 1001 10.0.0.1 1002"}
+	feed.events <- Event{Kind: "message", Channel: switchMaster, Payload: "m 10.0.0.1 1001 10.0.0.1 1002"}
 	closes(t, first)
 
 	port.Store("1003")
@@ -118,7 +118,7 @@ func TestMastersSwitch(t *testing.T) {
 	closes(t, second)
 	feed = <-feeds
 	third := connect("redis://:canary@10.0.0.1:1003/3")
-	feed.events <- Event{Kind: "message", Channel: announced, Payload: "another 10.0.0.1 1 10.0.0.1 2"}
+	feed.events <- Event{Kind: "message", Channel: switchMaster, Payload: "another 10.0.0.1 1 10.0.0.1 2"}
 	if err := m.Close(); err != nil { // after what the message starts
 		t.Error(err)
 	}
