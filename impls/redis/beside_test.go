@@ -1,8 +1,10 @@
 package redis
 
-import "github.com/lockbench/lockbench/impls/redis/wire"
+import (
+	"testing"
 
-import "testing"
+	"github.com/lockbench/lockbench/impls/redis/wire"
+)
 
 // What a lock keeps beside a key is in the slot of the key, but for the keys that
 // fenceKey names; Redisson's channel has the name that Redisson gives it.

@@ -13,6 +13,7 @@ import (
 	"github.com/lockbench/lockbench/harness/locktest"
 	"github.com/lockbench/lockbench/impls/lock"
 	"github.com/lockbench/lockbench/impls/redis"
+	"github.com/lockbench/lockbench/impls/redis/internal/redistest"
 )
 
 // openCohort opens redis-cohort with passes that no time cuts short.
@@ -22,29 +23,16 @@ func (s *server) openCohort(t *testing.T, passes int, c lock.Config) lock.Locker
 	if c.Count == nil {
 		c.Count = new(lock.Counters)
 	}
-	return openVariant(t, s.variant(t, "redis-cohort"), s.at, c)
+	return redistest.OpenVariant(t, s.Variant(t, "redis-cohort"), s.At, c)
 }
 
 // behind calls Acquire and returns once the owner waits beside others of its
 // process, of whom the server knows nothing.
-func behind(ctx context.Context, t *testing.T, l lock.Locker, n int) <-chan result {
+func behind(ctx context.Context, t *testing.T, l lock.Locker, n int) <-chan redistest.Result {
 	t.Helper()
-	done := make(chan result, 1)
-	go func() {
-		lease, err := l.Acquire(ctx, "k")
-		done <- result{lease, err}
-	}()
-	until(t, fmt.Sprintf("%d that wait in the process", n), func() bool { return redis.Waiting(l, "k") == n })
+	done := redistest.Acquire(ctx, l, "k")
+	redistest.Until(t, fmt.Sprintf("%d that wait in the process", n), func() bool { return redis.Waiting(l, "k") == n })
 	return done
-}
-
-func granted(t *testing.T, who string, c <-chan result) lock.Lease {
-	t.Helper()
-	r := wait(t, who, c)
-	if r.err != nil {
-		t.Fatalf("%s: %v", who, r.err)
-	}
-	return r.lease
 }
 
 func tokenOf(l lock.Lease) uint64 { return l.(lock.Fenced).Token() }
@@ -55,18 +43,18 @@ func TestCohortPasses(t *testing.T) {
 	eachServer(t, func(t *testing.T, s *server) {
 		count := new(lock.Counters)
 		l := s.openCohort(t, 100, lock.Config{Count: count, TTL: time.Hour})
-		held := mustTry(t, l, "k")
-		var waits []<-chan result
+		held := redistest.MustTry(t, l, "k")
+		var waits []<-chan redistest.Result
 		for i := range 8 {
 			waits = append(waits, behind(t.Context(), t, l, i+1))
 		}
-		value := s.do(t, "GET", "k")
+		value := s.Do(t, "GET", "k")
 		before, _, _ := count.Read()
 		for i, w := range waits {
 			last := tokenOf(held)
 			old := held
-			release(t, held)
-			held = granted(t, fmt.Sprintf("owner %d", i), w)
+			redistest.Release(t, held)
+			held = redistest.Granted(t, fmt.Sprintf("owner %d", i), w)
 			if tokenOf(held) != last+1 {
 				t.Errorf("owner %d has token %d after %d", i, tokenOf(held), last)
 			}
@@ -77,15 +65,15 @@ func TestCohortPasses(t *testing.T) {
 		if after, _, _ := count.Read(); after != before {
 			t.Errorf("%d commands for 8 passes", after-before)
 		}
-		if got := s.do(t, "GET", "k"); got != value {
+		if got := s.Do(t, "GET", "k"); got != value {
 			t.Errorf("the key holds %v, want %v", got, value)
 		}
 		last := tokenOf(held)
-		release(t, held)
-		if n := s.do(t, "EXISTS", "k", queued); n != int64(0) {
+		redistest.Release(t, held)
+		if n := s.Do(t, "EXISTS", "k", queued); n != int64(0) {
 			t.Errorf("%v keys are left", n)
 		}
-		if again := mustTry(t, s.openCohort(t, 1, lock.Config{}), "k"); tokenOf(again) <= last {
+		if again := redistest.MustTry(t, s.openCohort(t, 1, lock.Config{}), "k"); tokenOf(again) <= last {
 			t.Errorf("another process has token %d after %d", tokenOf(again), last)
 		}
 	})
@@ -96,17 +84,17 @@ func TestCohortPasses(t *testing.T) {
 func TestCohortGivesWay(t *testing.T) {
 	eachServer(t, func(t *testing.T, s *server) {
 		const k = 3
-		ours, other := s.openCohort(t, k, lock.Config{}), s.open(t, "redis-handoff", nil)
-		held := mustTry(t, ours, "k")
-		var waits []<-chan result
+		ours, other := s.openCohort(t, k, lock.Config{}), s.Open(t, "redis-handoff", nil)
+		held := redistest.MustTry(t, ours, "k")
+		var waits []<-chan redistest.Result
 		for i := range 4 * k {
 			waits = append(waits, behind(t.Context(), t, ours, i+1))
 		}
 		last, next := tokenOf(held), 0
 		step := func() {
 			t.Helper()
-			release(t, held)
-			held = granted(t, fmt.Sprintf("owner %d", next), waits[next])
+			redistest.Release(t, held)
+			held = redistest.Granted(t, fmt.Sprintf("owner %d", next), waits[next])
 			next++
 			if tokenOf(held) <= last {
 				t.Errorf("token %d after %d", tokenOf(held), last)
@@ -123,17 +111,17 @@ func TestCohortGivesWay(t *testing.T) {
 			}
 			step()
 		}
-		release(t, held)
-		lease := granted(t, "the other process", theirs)
+		redistest.Release(t, held)
+		lease := redistest.Granted(t, "the other process", theirs)
 		if tokenOf(lease) <= last {
 			t.Errorf("the other process has token %d after %d", tokenOf(lease), last)
 		}
 		last = tokenOf(lease)
-		if n := s.do(t, "LLEN", queued); n != int64(1) {
+		if n := s.Do(t, "LLEN", queued); n != int64(1) {
 			t.Errorf("%v wait in the queue, want the one process", n)
 		}
-		release(t, lease)
-		held = granted(t, "the first again", waits[next])
+		redistest.Release(t, lease)
+		held = redistest.Granted(t, "the first again", waits[next])
 		next++
 		if tokenOf(held) <= last {
 			t.Errorf("token %d after %d", tokenOf(held), last)
@@ -142,8 +130,8 @@ func TestCohortGivesWay(t *testing.T) {
 		for next < len(waits) {
 			step()
 		}
-		release(t, held)
-		if n := s.do(t, "EXISTS", "k", queued); n != int64(0) {
+		redistest.Release(t, held)
+		if n := s.Do(t, "EXISTS", "k", queued); n != int64(0) {
 			t.Errorf("%v keys are left", n)
 		}
 	})
@@ -152,13 +140,13 @@ func TestCohortGivesWay(t *testing.T) {
 // A turn ends by time as well.
 func TestCohortTime(t *testing.T) {
 	eachServer(t, func(t *testing.T, s *server) {
-		ours := openVariant(t, s.variant(t, "redis-cohort"), s.at, lock.Config{Cohort: lock.Cohort{Passes: 1 << 20, Time: time.Nanosecond}})
-		held := mustTry(t, ours, "k")
+		ours := redistest.OpenVariant(t, s.Variant(t, "redis-cohort"), s.At, lock.Config{Cohort: lock.Cohort{Passes: 1 << 20, Time: time.Nanosecond}})
+		held := redistest.MustTry(t, ours, "k")
 		first := behind(t.Context(), t, ours, 1)
-		theirs := enqueue(t.Context(), t, s, s.open(t, "redis-cohort", nil), 1)
-		release(t, held)
-		release(t, granted(t, "the other process", theirs))
-		release(t, granted(t, "the one who waited here", first))
+		theirs := enqueue(t.Context(), t, s, s.Open(t, "redis-cohort", nil), 1)
+		redistest.Release(t, held)
+		redistest.Release(t, redistest.Granted(t, "the other process", theirs))
+		redistest.Release(t, redistest.Granted(t, "the one who waited here", first))
 	})
 }
 
@@ -166,22 +154,22 @@ func TestCohortTime(t *testing.T) {
 func TestCohortTokensCrossBlocks(t *testing.T) {
 	eachServer(t, func(t *testing.T, s *server) {
 		l := s.openCohort(t, 1<<20, lock.Config{})
-		held := mustTry(t, l, "k")
+		held := redistest.MustTry(t, l, "k")
 		last := tokenOf(held)
 		for range 1100 {
 			next := behind(t.Context(), t, l, 1)
-			release(t, held)
-			held = granted(t, "a pass", next)
+			redistest.Release(t, held)
+			held = redistest.Granted(t, "a pass", next)
 			if tokenOf(held) <= last {
 				t.Fatalf("token %d after %d", tokenOf(held), last)
 			}
 			last = tokenOf(held)
 		}
 		// A process that dies takes along how far it got.
-		if s.do(t, "DEL", "k") != int64(1) {
+		if s.Do(t, "DEL", "k") != int64(1) {
 			t.Fatal("the key was not there")
 		}
-		if next := mustTry(t, s.openCohort(t, 1, lock.Config{}), "k"); tokenOf(next) <= last {
+		if next := redistest.MustTry(t, s.openCohort(t, 1, lock.Config{}), "k"); tokenOf(next) <= last {
 			t.Errorf("token %d after a crash at %d", tokenOf(next), last)
 		}
 	})
@@ -192,18 +180,18 @@ func TestCohortTokensCrossBlocks(t *testing.T) {
 func TestCohortTurnOutlastsBlock(t *testing.T) {
 	eachServer(t, func(t *testing.T, s *server) {
 		const k, left = 8, 3
-		s.do(t, "SET", "{k}:fence", 1024-left) // a block is drawn from where the counter stands
+		s.Do(t, "SET", "{k}:fence", 1024-left) // a block is drawn from where the counter stands
 		ours := s.openCohort(t, k, lock.Config{})
-		held := mustTry(t, ours, "k")
-		theirs := enqueue(t.Context(), t, s, s.open(t, "redis-handoff", nil), 1)
-		var waits []<-chan result
+		held := redistest.MustTry(t, ours, "k")
+		theirs := enqueue(t.Context(), t, s, s.Open(t, "redis-handoff", nil), 1)
+		var waits []<-chan redistest.Result
 		for i := range k + 1 {
 			waits = append(waits, behind(t.Context(), t, ours, i+1))
 		}
 		last := tokenOf(held)
 		for i, w := range waits[:k] {
-			release(t, held)
-			held = granted(t, fmt.Sprintf("owner %d", i), w)
+			redistest.Release(t, held)
+			held = redistest.Granted(t, fmt.Sprintf("owner %d", i), w)
 			if tokenOf(held) <= last {
 				t.Errorf("owner %d has token %d after %d", i, tokenOf(held), last)
 			}
@@ -212,13 +200,13 @@ func TestCohortTurnOutlastsBlock(t *testing.T) {
 		if last <= 1024 {
 			t.Errorf("token %d is of the first block: the test asks nothing", last)
 		}
-		release(t, held) // the turn ends by passes, of which the drawing of a block was one
-		lease := granted(t, "the other process", theirs)
+		redistest.Release(t, held) // the turn ends by passes, of which the drawing of a block was one
+		lease := redistest.Granted(t, "the other process", theirs)
 		if tokenOf(lease) <= last {
 			t.Errorf("the other process has token %d after %d", tokenOf(lease), last)
 		}
-		release(t, lease)
-		release(t, granted(t, "the last", waits[k]))
+		redistest.Release(t, lease)
+		redistest.Release(t, redistest.Granted(t, "the last", waits[k]))
 	})
 }
 
@@ -227,47 +215,47 @@ func TestCohortTurnOutlastsBlock(t *testing.T) {
 func TestCohortLost(t *testing.T) {
 	eachServer(t, func(t *testing.T, s *server) {
 		ours := s.openCohort(t, 100, lock.Config{TTL: time.Minute, Renew: 10 * time.Millisecond})
-		old := mustTry(t, ours, "k")
+		old := redistest.MustTry(t, ours, "k")
 		first := behind(t.Context(), t, ours, 1)
 		second := behind(t.Context(), t, ours, 2)
-		release(t, old)
-		held := granted(t, "the first", first)
-		if s.do(t, "DEL", "k") != int64(1) {
+		redistest.Release(t, old)
+		held := redistest.Granted(t, "the first", first)
+		if s.Do(t, "DEL", "k") != int64(1) {
 			t.Fatal("the key was not there")
 		}
-		wait(t, "the loss", held.Lost())
-		next := granted(t, "the second", second)
+		redistest.Wait(t, "the loss", held.Lost())
+		next := redistest.Granted(t, "the second", second)
 		if tokenOf(next) <= tokenOf(held) {
 			t.Errorf("token %d after %d", tokenOf(next), tokenOf(held))
 		}
-		if v, _ := s.do(t, "GET", "k").(string); v == "" {
+		if v, _ := s.Do(t, "GET", "k").(string); v == "" {
 			t.Error("a lease was granted that the server does not know")
 		}
 		if err := held.Release(t.Context()); !errors.Is(err, lock.ErrLost) {
 			t.Errorf("Release of a lost lease: %v", err)
 		}
-		if r := wait(t, "TryAcquire", try(t, s.open(t, "redis-handoff", nil), "k")); !errors.Is(r.err, lock.ErrHeld) {
-			t.Errorf("after the Release of the lost lease: %v", r.err)
+		if r := redistest.Wait(t, "TryAcquire", redistest.Try(t, s.Open(t, "redis-handoff", nil), "k")); !errors.Is(r.Err, lock.ErrHeld) {
+			t.Errorf("after the Release of the lost lease: %v", r.Err)
 		}
-		release(t, next)
+		redistest.Release(t, next)
 	})
 }
 
 // The end of a turn finds that the lease was lost, if no renewal has.
 func TestCohortLostAtTheEnd(t *testing.T) {
 	eachServer(t, func(t *testing.T, s *server) {
-		ours := openVariant(t, s.variant(t, "redis-cohort"), s.at, lock.Config{
+		ours := redistest.OpenVariant(t, s.Variant(t, "redis-cohort"), s.At, lock.Config{
 			TTL: time.Hour, Cohort: lock.Cohort{Passes: 1, Time: time.Nanosecond}})
-		held := mustTry(t, ours, "k")
+		held := redistest.MustTry(t, ours, "k")
 		first := behind(t.Context(), t, ours, 1)
-		s.do(t, "DEL", "k")
-		theirs := mustTry(t, s.open(t, "redis-handoff", nil), "k")
+		s.Do(t, "DEL", "k")
+		theirs := redistest.MustTry(t, s.Open(t, "redis-handoff", nil), "k")
 		if err := held.Release(t.Context()); !errors.Is(err, lock.ErrLost) {
 			t.Errorf("Release of a lost lease: %v", err)
 		}
-		until(t, "the waiter in the queue", func() bool { return s.do(t, "LLEN", queued) == int64(1) })
-		release(t, theirs)
-		release(t, granted(t, "the waiter", first))
+		redistest.Until(t, "the waiter in the queue", func() bool { return s.Do(t, "LLEN", queued) == int64(1) })
+		redistest.Release(t, theirs)
+		redistest.Release(t, redistest.Granted(t, "the waiter", first))
 	})
 }
 
@@ -278,41 +266,41 @@ func TestCohortUncertainEnd(t *testing.T) {
 			t.Run(lost, func(t *testing.T) {
 				var cut atomic.Bool
 				loss := errors.New("the connection is cut")
-				w := &lossy{}
+				w := &redistest.Lossy{}
 				if lost == "question" {
-					w.before = func([]any) error {
+					w.Before = func([]any) error {
 						if cut.CompareAndSwap(true, false) {
 							return loss
 						}
 						return nil
 					}
 				} else {
-					w.after = func(_ []any, reply any, err error) (any, error) {
+					w.After = func(_ []any, reply any, err error) (any, error) {
 						if cut.CompareAndSwap(true, false) {
 							return nil, loss
 						}
 						return reply, err
 					}
 				}
-				v := find(t, redis.Variants(s.name, w.dial(s.dial)), "redis-cohort")
-				ours := openVariant(t, v, s.at, lock.Config{TTL: time.Hour, Cohort: lock.Cohort{Time: time.Nanosecond}})
+				v := redistest.Find(t, redis.Variants(s.Name, w.Dial(s.Dial)), "redis-cohort")
+				ours := redistest.OpenVariant(t, v, s.At, lock.Config{TTL: time.Hour, Cohort: lock.Cohort{Time: time.Nanosecond}})
 				// The script is known to the server from here on, so that the cut
 				// meets the question itself.
-				held := mustTry(t, ours, "k")
+				held := redistest.MustTry(t, ours, "k")
 				warm := behind(t.Context(), t, ours, 1)
-				release(t, held)
-				held = granted(t, "the holder", warm)
+				redistest.Release(t, held)
+				held = redistest.Granted(t, "the holder", warm)
 				first := behind(t.Context(), t, ours, 1)
 				cut.Store(true)
 				if err := held.Release(t.Context()); !errors.Is(err, lock.ErrUncertain) {
 					t.Errorf("Release without an answer: %v", err)
 				}
-				until(t, "the waiter in the queue", func() bool { return s.do(t, "LLEN", queued) == int64(1) })
+				redistest.Until(t, "the waiter in the queue", func() bool { return s.Do(t, "LLEN", queued) == int64(1) })
 				if err := held.Release(t.Context()); err != nil { // whoever asks again gets an answer
 					t.Errorf("Release once more: %v", err)
 				}
-				release(t, granted(t, "the waiter", first))
-				if n := s.do(t, "EXISTS", "k", queued); n != int64(0) {
+				redistest.Release(t, redistest.Granted(t, "the waiter", first))
+				if n := s.Do(t, "EXISTS", "k", queued); n != int64(0) {
 					t.Errorf("%v keys are left", n)
 				}
 			})
@@ -325,32 +313,32 @@ func TestCohortUncertainEnd(t *testing.T) {
 func TestCohortDeparture(t *testing.T) {
 	eachServer(t, func(t *testing.T, s *server) {
 		ours := s.openCohort(t, 100, lock.Config{})
-		theirs := mustTry(t, s.open(t, "redis-handoff", nil), "k")
+		theirs := redistest.MustTry(t, s.Open(t, "redis-handoff", nil), "k")
 		var cancels []context.CancelFunc
-		var waits []<-chan result
+		var waits []<-chan redistest.Result
 		for i := range 3 {
 			ctx, cancel := context.WithCancel(t.Context())
 			defer cancel()
 			cancels = append(cancels, cancel)
 			waits = append(waits, behind(ctx, t, ours, i+1))
 		}
-		until(t, "the process in the queue", func() bool { return s.do(t, "LLEN", queued) == int64(1) })
+		redistest.Until(t, "the process in the queue", func() bool { return s.Do(t, "LLEN", queued) == int64(1) })
 		for _, i := range []int{0, 2, 1} {
-			if n := s.do(t, "LLEN", queued); n != int64(1) {
+			if n := s.Do(t, "LLEN", queued); n != int64(1) {
 				t.Errorf("%v wait in the queue while owners wait", n)
 			}
 			cancels[i]()
-			if r := wait(t, "a departure", waits[i]); !errors.Is(r.err, context.Canceled) || errors.Is(r.err, lock.ErrUncertain) {
-				t.Errorf("a departure ended with %v", r.err)
+			if r := redistest.Wait(t, "a departure", waits[i]); !errors.Is(r.Err, context.Canceled) || errors.Is(r.Err, lock.ErrUncertain) {
+				t.Errorf("a departure ended with %v", r.Err)
 			}
 		}
-		if n := s.do(t, "EXISTS", queued); n != int64(0) {
+		if n := s.Do(t, "EXISTS", queued); n != int64(0) {
 			t.Error("the process waits in the queue for nobody")
 		}
 		again := behind(t.Context(), t, ours, 1)
-		until(t, "the process in the queue", func() bool { return s.do(t, "LLEN", queued) == int64(1) })
-		release(t, theirs)
-		release(t, granted(t, "one who came later", again))
+		redistest.Until(t, "the process in the queue", func() bool { return s.Do(t, "LLEN", queued) == int64(1) })
+		redistest.Release(t, theirs)
+		redistest.Release(t, redistest.Granted(t, "one who came later", again))
 	})
 }
 
@@ -358,8 +346,8 @@ func TestCohortDeparture(t *testing.T) {
 func TestCohortClose(t *testing.T) {
 	eachServer(t, func(t *testing.T, s *server) {
 		ours, other := s.openCohort(t, 100, lock.Config{}), s.openCohort(t, 100, lock.Config{})
-		held := mustTry(t, ours, "k")
-		waits := []<-chan result{behind(t.Context(), t, ours, 1), behind(t.Context(), t, ours, 2),
+		held := redistest.MustTry(t, ours, "k")
+		waits := []<-chan redistest.Result{behind(t.Context(), t, ours, 1), behind(t.Context(), t, ours, 2),
 			behind(t.Context(), t, other, 1), behind(t.Context(), t, other, 2)}
 		if err := ours.Close(); err != nil {
 			t.Fatal(err)
@@ -368,14 +356,14 @@ func TestCohortClose(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, w := range waits {
-			if r := wait(t, "the end of a wait", w); r.err == nil || r.lease != nil {
-				t.Errorf("Close gave a waiter %v, %v", r.lease, r.err)
+			if r := redistest.Wait(t, "the end of a wait", w); r.Err == nil || r.Lease != nil {
+				t.Errorf("Close gave a waiter %v, %v", r.Lease, r.Err)
 			}
 		}
 		if err := held.Release(t.Context()); err == nil {
 			t.Error("Release after Close returned no error")
 		}
-		if r := wait(t, "TryAcquire", try(t, ours, "k")); r.err == nil {
+		if r := redistest.Wait(t, "TryAcquire", redistest.Try(t, ours, "k")); r.Err == nil {
 			t.Error("TryAcquire after Close returned no error")
 		}
 	})
@@ -435,7 +423,7 @@ func TestCohortBypass(t *testing.T) {
 			if before := grants.Load() - from.Load(); before > k*(processes-1)+owners {
 				t.Errorf("%d grants went before, want at most %d", before, k*(processes-1)+owners)
 			}
-			release(t, lease)
+			redistest.Release(t, lease)
 		}
 	})
 }
@@ -445,7 +433,7 @@ func TestCohortBypass(t *testing.T) {
 func TestCohortStorm(t *testing.T) {
 	eachServer(t, func(t *testing.T, s *server) {
 		lockers := []lock.Locker{
-			s.openCohort(t, 5, lock.Config{}), s.openCohort(t, 5, lock.Config{}), s.open(t, "redis-handoff", nil),
+			s.openCohort(t, 5, lock.Config{}), s.openCohort(t, 5, lock.Config{}), s.Open(t, "redis-handoff", nil),
 		}
 		var (
 			inside, grants atomic.Int64
@@ -488,7 +476,7 @@ func TestCohortStorm(t *testing.T) {
 		if grants.Load() == 0 {
 			t.Error("nobody was ever granted the key")
 		}
-		until(t, "a free key and an empty queue", func() bool { return s.do(t, "EXISTS", "k", queued) == int64(0) })
+		redistest.Until(t, "a free key and an empty queue", func() bool { return s.Do(t, "EXISTS", "k", queued) == int64(0) })
 		for _, l := range lockers[:2] {
 			if n := redis.Cohorts(l); n != 0 {
 				t.Errorf("%d keys are remembered", n)

@@ -10,7 +10,7 @@ import (
 
 	"github.com/lockbench/lockbench/impls/lock"
 	"github.com/lockbench/lockbench/impls/redis"
-	"github.com/lockbench/lockbench/impls/redis/wire"
+	"github.com/lockbench/lockbench/impls/redis/internal/redistest"
 )
 
 // taker takes and releases key by l again and again until ctx ends.
@@ -34,10 +34,10 @@ func taker(ctx context.Context, t *testing.T, l lock.Locker, key string) {
 // process are granted the key all the time.
 func TestHandoffForgottenAmongTheServed(t *testing.T) {
 	eachServer(t, func(t *testing.T, s *server) {
-		l := s.open(t, "redis-handoff", nil)
-		held := mustTry(t, s.open(t, "redis-handoff", nil), "k")
+		l := s.Open(t, "redis-handoff", nil)
+		held := redistest.MustTry(t, s.Open(t, "redis-handoff", nil), "k")
 		forgotten := enqueue(t.Context(), t, s, l, 1)
-		if id := s.do(t, "LPOP", queued); id == nil {
+		if id := s.Do(t, "LPOP", queued); id == nil {
 			t.Fatal("nobody stood in the queue")
 		}
 		ctx, cancel := context.WithCancel(t.Context())
@@ -45,13 +45,13 @@ func TestHandoffForgottenAmongTheServed(t *testing.T) {
 		for range 3 {
 			takers.Go(func() { taker(ctx, t, l, "k") })
 		}
-		release(t, held)
-		r := wait(t, "the one that the server forgot", forgotten)
+		redistest.Release(t, held)
+		r := redistest.Wait(t, "the one that the server forgot", forgotten)
 		cancel()
-		if r.err != nil {
-			t.Fatal(r.err)
+		if r.Err != nil {
+			t.Fatal(r.Err)
 		}
-		release(t, r.lease)
+		redistest.Release(t, r.Lease)
 		takers.Wait()
 	})
 }
@@ -66,7 +66,7 @@ const (
 // ends ends the lease of "k" without its release, which then finds nothing to free.
 func (s *server) ends(t *testing.T, held lock.Lease) {
 	t.Helper()
-	s.do(t, "DEL", "k")
+	s.Do(t, "DEL", "k")
 	if err := held.Release(t.Context()); !errors.Is(err, lock.ErrLost) {
 		t.Errorf("Release of a key that was removed: %v, want ErrLost", err)
 	}
@@ -75,13 +75,13 @@ func (s *server) ends(t *testing.T, held lock.Lease) {
 // Who stands far back in the queue looks seldom, whether its process has just joined
 // or knows its place from a check, and often as soon as it is the first.
 func TestHandoffChecksByPlace(t *testing.T) {
-	s := newServer(t, adapters()[0], startRedis(t), true)
-	held := mustTry(t, s.open(t, "redis-handoff", nil), "k")
+	s := &server{redistest.StartReal(t, redistest.Clients()[0], redis.Variants)}
+	held := redistest.MustTry(t, s.Open(t, "redis-handoff", nil), "k")
 	ctx, leave := context.WithCancel(t.Context())
 	var checks atomic.Int64
-	var waits []<-chan result
+	var waits []<-chan redistest.Result
 	for i := range 9 {
-		waits = append(waits, enqueue(ctx, t, s, s.open(t, "redis-handoff", nil), int64(i+1)))
+		waits = append(waits, enqueue(ctx, t, s, s.Open(t, "redis-handoff", nil), int64(i+1)))
 	}
 	hook := func(_ context.Context, step string) error {
 		if step == "before-check" {
@@ -89,74 +89,70 @@ func TestHandoffChecksByPlace(t *testing.T) {
 		}
 		return nil
 	}
-	last := openVariant(t, s.variant(t, "redis-handoff"), s.at, lock.Config{TTL: 4 * time.Second, Hook: hook})
+	last := redistest.OpenVariant(t, s.Variant(t, "redis-handoff"), s.At, lock.Config{TTL: 4 * time.Second, Hook: hook})
 	mine := enqueue(t.Context(), t, s, last, 10)
 	rarely := func() bool { return redis.Due(last)[0] > later }
-	until(t, "a new waiter with a late check", rarely)
-	until(t, "its first check", func() bool { return checks.Load() > 0 })
-	until(t, "a late check after that", rarely)
+	redistest.Until(t, "a new waiter with a late check", rarely)
+	redistest.Until(t, "its first check", func() bool { return checks.Load() > 0 })
+	redistest.Until(t, "a late check after that", rarely)
 	leave()
 	for _, w := range waits {
-		if r := wait(t, "one that left", w); r.err == nil {
+		if r := redistest.Wait(t, "one that left", w); r.Err == nil {
 			t.Error("one that left was granted the key")
 		}
 	}
-	until(t, "a check soon", func() bool { return redis.Due(last)[0] <= soon })
+	redistest.Until(t, "a check soon", func() bool { return redis.Due(last)[0] <= soon })
 	s.ends(t, held)
-	release(t, granted(t, "the last", mine))
+	redistest.Release(t, redistest.Granted(t, "the last", mine))
 }
 
 // Those before it whose processes are gone keep nobody from the key when a lease
 // ends without a release.
 func TestHandoffLeaseEndsBehindTheDead(t *testing.T) {
 	eachServer(t, func(t *testing.T, s *server) {
-		held := mustTry(t, s.open(t, "redis-handoff", nil), "k")
-		dead := s.open(t, "redis-handoff", nil)
+		held := redistest.MustTry(t, s.Open(t, "redis-handoff", nil), "k")
+		dead := s.Open(t, "redis-handoff", nil)
 		for i := range 3 {
 			enqueue(t.Context(), t, s, dead, int64(i+1))
 		}
-		alive := enqueue(t.Context(), t, s, s.open(t, "redis-handoff", nil), 4)
+		alive := enqueue(t.Context(), t, s, s.Open(t, "redis-handoff", nil), 4)
 		listening := s.inboxes(t)
 		if err := dead.Close(); err != nil {
 			t.Fatal(err)
 		}
-		until(t, "the server noticing", func() bool { return s.inboxes(t) < listening })
+		redistest.Until(t, "the server noticing", func() bool { return s.inboxes(t) < listening })
 		s.ends(t, held)
-		release(t, granted(t, "the live waiter", alive))
+		redistest.Release(t, redistest.Granted(t, "the live waiter", alive))
 	})
 }
 
 // inverted lets two Acquires of l reach the server in the other order than that in which
 // they were called, behind a holder: the first called stands at the end, with two of
 // others between. The Hook of l must be that of once(g).
-func inverted(t *testing.T, s *server, l lock.Locker, g *gate) (held lock.Lease, called, second <-chan result, others []<-chan result) {
+func inverted(t *testing.T, s *server, l lock.Locker, g *redistest.Gate) (held lock.Lease, called, second <-chan redistest.Result, others []<-chan redistest.Result) {
 	t.Helper()
-	other := s.open(t, "redis-handoff", nil)
-	held = mustTry(t, other, "k")
-	late := make(chan result, 1)
-	go func() {
-		lease, err := l.Acquire(t.Context(), "k")
-		late <- result{lease, err}
-	}()
-	wait(t, "the first call", g.reached)
+	other := s.Open(t, "redis-handoff", nil)
+	held = redistest.MustTry(t, other, "k")
+	late := redistest.Acquire(t.Context(), l, "k")
+	redistest.Wait(t, "the first call", g.Reached)
 	second = enqueue(t.Context(), t, s, l, 1)
 	others = append(others, enqueue(t.Context(), t, s, other, 2), enqueue(t.Context(), t, s, other, 3))
-	close(g.open)
-	until(t, "4 in the queue", func() bool { return s.do(t, "LLEN", queued) == int64(4) })
+	close(g.Open)
+	redistest.Until(t, "4 in the queue", func() bool { return s.Do(t, "LLEN", queued) == int64(4) })
 	return held, late, second, others
 }
 
 // once is the hook of g for a client that comes to its step more than once.
-func once(g *gate) func(context.Context, string) error {
+func once(g *redistest.Gate) func(context.Context, string) error {
 	var first sync.Once
 	return func(ctx context.Context, step string) (err error) {
-		if step != g.step {
+		if step != g.Step {
 			return nil
 		}
 		mine := false
 		first.Do(func() { mine = true })
 		if mine {
-			err = g.hook(ctx, step)
+			err = g.Hook(ctx, step)
 		}
 		return err
 	}
@@ -166,19 +162,19 @@ func once(g *gate) func(context.Context, string) error {
 // has seen its waiters in another order than that in which they asked.
 func TestHandoffChecksInTheServersOrder(t *testing.T) {
 	eachServer(t, func(t *testing.T, s *server) {
-		g := newGate("before-acquire")
-		l := s.open(t, "redis-handoff", once(g))
+		g := redistest.NewGate("before-acquire")
+		l := s.Open(t, "redis-handoff", once(g))
 		held, called, second, others := inverted(t, s, l, g)
 		if n, err := redis.Place(t.Context(), l, "k"); n != 0 || err != nil {
 			t.Errorf("%d stand before the process (%v), want none", n, err)
 		}
-		release(t, held)
-		release(t, granted(t, "the second call", second))
+		redistest.Release(t, held)
+		redistest.Release(t, redistest.Granted(t, "the second call", second))
 		if n, err := redis.Place(t.Context(), l, "k"); n != 1 || err != nil {
 			t.Errorf("%d stand before the process (%v), want 1", n, err)
 		}
 		for _, w := range append(others, called) {
-			release(t, granted(t, "the next", w))
+			redistest.Release(t, redistest.Granted(t, "the next", w))
 		}
 	})
 }
@@ -188,21 +184,18 @@ func TestHandoffChecksInTheServersOrder(t *testing.T) {
 func TestHandoffLostMessageOutOfOrder(t *testing.T) {
 	eachServer(t, func(t *testing.T, s *server) {
 		var on atomic.Bool
-		deaf := func(ctx context.Context, ep lock.Endpoint, c lock.Config) (wire.Conn, error) {
-			conn, err := s.dial(ctx, ep, c)
-			return mute{conn, &on}, err
-		}
-		g := newGate("before-acquire")
+		deaf := redistest.Mute(s.Dial, &on)
+		g := redistest.NewGate("before-acquire")
 		// No lease ends before the test does.
-		l := openVariant(t, find(t, redis.Variants(s.name, deaf), "redis-handoff"), s.at, lock.Config{TTL: time.Hour, Hook: once(g)})
+		l := s.OpenOver(t, "redis-handoff", deaf, lock.Config{TTL: time.Hour, Hook: once(g)})
 		held, called, second, others := inverted(t, s, l, g)
 		on.Store(true)
-		release(t, held)
-		lease := granted(t, "the one that was not told", second)
+		redistest.Release(t, held)
+		lease := redistest.Granted(t, "the one that was not told", second)
 		on.Store(false)
-		release(t, lease)
+		redistest.Release(t, lease)
 		for _, w := range append(others, called) {
-			release(t, granted(t, "the next", w))
+			redistest.Release(t, redistest.Granted(t, "the next", w))
 		}
 	})
 }

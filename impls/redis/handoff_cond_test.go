@@ -12,7 +12,7 @@ import (
 
 	"github.com/lockbench/lockbench/impls/lock"
 	"github.com/lockbench/lockbench/impls/redis"
-	"github.com/lockbench/lockbench/impls/redis/wire"
+	"github.com/lockbench/lockbench/impls/redis/internal/redistest"
 )
 
 const sleeping = "{k}:cond" // of the key "k"
@@ -23,7 +23,7 @@ func sleep(ctx context.Context, t *testing.T, s *server, held lock.Lease, cond s
 	t.Helper()
 	done := make(chan error, 1)
 	go func() { done <- held.(lock.Conder).Wait(ctx, cond) }()
-	until(t, fmt.Sprintf("%d that sleep", n), func() bool { return s.do(t, "LLEN", sleeping) == n })
+	redistest.Until(t, fmt.Sprintf("%d that sleep", n), func() bool { return s.Do(t, "LLEN", sleeping) == n })
 	return done
 }
 
@@ -36,7 +36,7 @@ func signal(t *testing.T, held lock.Lease, cond string) {
 
 func woken(t *testing.T, who string, done <-chan error) {
 	t.Helper()
-	if err := wait(t, who, done); err != nil {
+	if err := redistest.Wait(t, who, done); err != nil {
 		t.Fatalf("%s: %v", who, err)
 	}
 }
@@ -45,20 +45,20 @@ func woken(t *testing.T, who string, done <-chan error) {
 // for the key, and each grant has a larger token.
 func TestCondOrder(t *testing.T) {
 	eachServer(t, func(t *testing.T, s *server) {
-		a, b, c := s.open(t, "redis-handoff", nil), s.open(t, "redis-handoff", nil), s.open(t, "redis-handoff", nil)
-		first := mustTry(t, a, "k")
+		a, b, c := s.Open(t, "redis-handoff", nil), s.Open(t, "redis-handoff", nil), s.Open(t, "redis-handoff", nil)
+		first := redistest.MustTry(t, a, "k")
 		firstWoken := sleep(t.Context(), t, s, first, "full", 1)
-		second := mustTry(t, b, "k")
+		second := redistest.MustTry(t, b, "k")
 		secondWoken := sleep(t.Context(), t, s, second, "empty", 2)
-		third := mustTry(t, b, "k")
+		third := redistest.MustTry(t, b, "k")
 		thirdWoken := sleep(t.Context(), t, s, third, "full", 3)
 
-		held := mustTry(t, c, "k")
+		held := redistest.MustTry(t, c, "k")
 		queues := enqueue(t.Context(), t, s, a, 1)
 		signal(t, held, "full")
 		signal(t, held, "full")
 		signal(t, held, "nobody waits for this")
-		if n := s.do(t, "LLEN", sleeping); n != int64(1) {
+		if n := s.Do(t, "LLEN", sleeping); n != int64(1) {
 			t.Errorf("%v still sleep, want the one that waits for another condition", n)
 		}
 		last := tokenOf(held)
@@ -68,27 +68,27 @@ func TestCondOrder(t *testing.T) {
 				t.Errorf("%s has token %d after %d", who, tokenOf(l), last)
 			}
 			last = tokenOf(l)
-			if v, _ := s.do(t, "GET", "k").(string); !strings.HasPrefix(v, fmt.Sprint(last)+":") {
+			if v, _ := s.Do(t, "GET", "k").(string); !strings.HasPrefix(v, fmt.Sprint(last)+":") {
 				t.Errorf("%s has token %d, the key holds %q", who, last, v)
 			}
 		}
-		release(t, held)
-		l := granted(t, "the one in the queue", queues)
+		redistest.Release(t, held)
+		l := redistest.Granted(t, "the one in the queue", queues)
 		next("the one in the queue", l)
-		release(t, l)
+		redistest.Release(t, l)
 		woken(t, "the first", firstWoken)
 		next("the first", first)
-		release(t, first)
+		redistest.Release(t, first)
 		woken(t, "the third", thirdWoken)
 		next("the third", third)
 		if err := third.(lock.Conder).Broadcast(t.Context(), "empty"); err != nil {
 			t.Fatal(err)
 		}
-		release(t, third)
+		redistest.Release(t, third)
 		woken(t, "the second", secondWoken)
 		next("the second", second)
-		release(t, second)
-		if n := s.do(t, "EXISTS", "k", queued, sleeping); n != int64(0) {
+		redistest.Release(t, second)
+		if n := s.Do(t, "EXISTS", "k", queued, sleeping); n != int64(0) {
 			t.Errorf("%v keys are left", n)
 		}
 		if err := second.Release(t.Context()); !errors.Is(err, lock.ErrLost) {
@@ -100,24 +100,24 @@ func TestCondOrder(t *testing.T) {
 // A signal is not given to a process that the server knows to be gone.
 func TestCondSkipsTheDead(t *testing.T) {
 	eachServer(t, func(t *testing.T, s *server) {
-		dead, alive := s.open(t, "redis-handoff", nil), s.open(t, "redis-handoff", nil)
-		deadWoken := sleep(t.Context(), t, s, mustTry(t, dead, "k"), "c", 1)
-		lease := mustTry(t, alive, "k")
+		dead, alive := s.Open(t, "redis-handoff", nil), s.Open(t, "redis-handoff", nil)
+		deadWoken := sleep(t.Context(), t, s, redistest.MustTry(t, dead, "k"), "c", 1)
+		lease := redistest.MustTry(t, alive, "k")
 		aliveWoken := sleep(t.Context(), t, s, lease, "c", 2)
 		listening := s.inboxes(t)
 		if err := dead.Close(); err != nil {
 			t.Fatal(err)
 		}
-		if err := wait(t, "the wait of a closed locker", deadWoken); !errors.Is(err, lock.ErrUncertain) {
+		if err := redistest.Wait(t, "the wait of a closed locker", deadWoken); !errors.Is(err, lock.ErrUncertain) {
 			t.Errorf("the wait of a closed locker ended with %v", err)
 		}
-		until(t, "the server noticing", func() bool { return s.inboxes(t) < listening })
-		held := mustTry(t, alive, "k")
+		redistest.Until(t, "the server noticing", func() bool { return s.inboxes(t) < listening })
+		held := redistest.MustTry(t, alive, "k")
 		signal(t, held, "c")
-		release(t, held)
+		redistest.Release(t, held)
 		woken(t, "the live one", aliveWoken)
-		release(t, lease)
-		if n := s.do(t, "EXISTS", "k", queued, sleeping); n != int64(0) {
+		redistest.Release(t, lease)
+		if n := s.Do(t, "EXISTS", "k", queued, sleeping); n != int64(0) {
 			t.Errorf("%v keys are left", n)
 		}
 	})
@@ -127,34 +127,34 @@ func TestCondSkipsTheDead(t *testing.T) {
 // list at once.
 func TestCondContext(t *testing.T) {
 	eachServer(t, func(t *testing.T, s *server) {
-		a, b := s.open(t, "redis-handoff", nil), s.open(t, "redis-handoff", nil)
+		a, b := s.Open(t, "redis-handoff", nil), s.Open(t, "redis-handoff", nil)
 		for _, contended := range []bool{false, true} {
 			ctx, cancel := context.WithCancel(t.Context())
-			lease := mustTry(t, a, "k")
+			lease := redistest.MustTry(t, a, "k")
 			done := sleep(ctx, t, s, lease, "c", 1)
 			var held lock.Lease
 			if contended {
-				held = mustTry(t, b, "k")
+				held = redistest.MustTry(t, b, "k")
 			}
 			cancel()
 			if contended {
-				until(t, "the owner in the queue", func() bool { return s.do(t, "LLEN", queued) == int64(1) })
+				redistest.Until(t, "the owner in the queue", func() bool { return s.Do(t, "LLEN", queued) == int64(1) })
 				select {
 				case err := <-done:
 					t.Fatalf("Wait returned while another holds the key: %v", err)
 				default:
 				}
 				signal(t, held, "c") // too late for it
-				release(t, held)
+				redistest.Release(t, held)
 			}
-			if err := wait(t, "the wait", done); !errors.Is(err, context.Canceled) || errors.Is(err, lock.ErrUncertain) {
+			if err := redistest.Wait(t, "the wait", done); !errors.Is(err, context.Canceled) || errors.Is(err, lock.ErrUncertain) {
 				t.Errorf("the wait ended with %v", err)
 			}
-			if v, _ := s.do(t, "GET", "k").(string); !strings.HasPrefix(v, fmt.Sprint(tokenOf(lease))+":") {
+			if v, _ := s.Do(t, "GET", "k").(string); !strings.HasPrefix(v, fmt.Sprint(tokenOf(lease))+":") {
 				t.Errorf("after the wait the key holds %q, its token is %d", v, tokenOf(lease))
 			}
-			release(t, lease)
-			if n := s.do(t, "EXISTS", "k", queued, sleeping); n != int64(0) {
+			redistest.Release(t, lease)
+			if n := s.Do(t, "EXISTS", "k", queued, sleeping); n != int64(0) {
 				t.Errorf("%v keys are left", n)
 			}
 		}
@@ -164,31 +164,31 @@ func TestCondContext(t *testing.T) {
 // A signal that meets the end of a context is used by it.
 func TestCondSignalMeetsContext(t *testing.T) {
 	eachServer(t, func(t *testing.T, s *server) {
-		gate := newGate("before-wake")
-		a, b := s.open(t, "redis-handoff", gate.hook), s.open(t, "redis-handoff", nil)
+		gate := redistest.NewGate("before-wake")
+		a, b := s.Open(t, "redis-handoff", gate.Hook), s.Open(t, "redis-handoff", nil)
 		ctx, cancel := context.WithCancel(t.Context())
-		lease := mustTry(t, a, "k")
+		lease := redistest.MustTry(t, a, "k")
 		done := sleep(ctx, t, s, lease, "c", 1)
-		held := mustTry(t, b, "k")
+		held := redistest.MustTry(t, b, "k")
 		cancel()
-		wait(t, "the end of the sleep", gate.reached)
+		redistest.Wait(t, "the end of the sleep", gate.Reached)
 		signal(t, held, "c")
-		close(gate.open)
-		release(t, held)
+		close(gate.Open)
+		redistest.Release(t, held)
 		woken(t, "the wait", done)
-		release(t, lease)
+		redistest.Release(t, lease)
 	})
 }
 
 // A server that loses the list wakes those that slept, one after the other.
 func TestCondForgetfulServer(t *testing.T) {
 	eachServer(t, func(t *testing.T, s *server) {
-		l := s.open(t, "redis-handoff", nil)
-		one := mustTry(t, l, "k")
+		l := s.Open(t, "redis-handoff", nil)
+		one := redistest.MustTry(t, l, "k")
 		oneWoken := sleep(t.Context(), t, s, one, "c", 1)
-		two := mustTry(t, l, "k")
+		two := redistest.MustTry(t, l, "k")
 		twoWoken := sleep(t.Context(), t, s, two, "c", 2)
-		if s.do(t, "DEL", sleeping) != int64(1) {
+		if s.Do(t, "DEL", sleeping) != int64(1) {
 			t.Fatal("there was no list")
 		}
 		for range 2 {
@@ -197,12 +197,12 @@ func TestCondForgetfulServer(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				release(t, one)
+				redistest.Release(t, one)
 			case err := <-twoWoken:
 				if err != nil {
 					t.Fatal(err)
 				}
-				release(t, two)
+				redistest.Release(t, two)
 			case <-time.After(30 * time.Second):
 				t.Fatal("one still sleeps")
 			}
@@ -214,28 +214,25 @@ func TestCondForgetfulServer(t *testing.T) {
 func TestCondLostMessage(t *testing.T) {
 	eachServer(t, func(t *testing.T, s *server) {
 		var on atomic.Bool
-		deaf := func(ctx context.Context, ep lock.Endpoint, c lock.Config) (wire.Conn, error) {
-			conn, err := s.dial(ctx, ep, c)
-			return mute{conn, &on}, err
-		}
-		v := find(t, redis.Variants(s.name, deaf), "redis-handoff")
-		lease := mustTry(t, openVariant(t, v, s.at, lock.Config{TTL: time.Hour}), "k")
+		deaf := redistest.Mute(s.Dial, &on)
+		v := redistest.Find(t, redis.Variants(s.Name, deaf), "redis-handoff")
+		lease := redistest.MustTry(t, redistest.OpenVariant(t, v, s.At, lock.Config{TTL: time.Hour}), "k")
 		done := sleep(t.Context(), t, s, lease, "c", 1)
-		held := mustTry(t, s.open(t, "redis-handoff", nil), "k")
+		held := redistest.MustTry(t, s.Open(t, "redis-handoff", nil), "k")
 		on.Store(true)
 		signal(t, held, "c")
-		release(t, held)
+		redistest.Release(t, held)
 		woken(t, "the one that was not told", done)
-		release(t, lease)
+		redistest.Release(t, lease)
 	})
 }
 
 // Who does not hold the key can neither wait nor signal.
 func TestCondWithoutTheKey(t *testing.T) {
 	eachServer(t, func(t *testing.T, s *server) {
-		l := s.open(t, "redis-handoff", nil)
-		lease := mustTry(t, l, "k")
-		if s.do(t, "DEL", "k") != int64(1) {
+		l := s.Open(t, "redis-handoff", nil)
+		lease := redistest.MustTry(t, l, "k")
+		if s.Do(t, "DEL", "k") != int64(1) {
 			t.Fatal("the key was not there")
 		}
 		c := lease.(lock.Conder)
@@ -246,7 +243,7 @@ func TestCondWithoutTheKey(t *testing.T) {
 				t.Errorf("%s on a lost lease: %v", name, err)
 			}
 		}
-		if n := s.do(t, "EXISTS", sleeping, queued); n != int64(0) {
+		if n := s.Do(t, "EXISTS", sleeping, queued); n != int64(0) {
 			t.Errorf("%v keys are left", n)
 		}
 	})
@@ -290,7 +287,7 @@ func TestCondBuffer(t *testing.T) {
 			}
 		}
 		for range pairs {
-			l := s.open(t, "redis-handoff", nil)
+			l := s.Open(t, "redis-handoff", nil)
 			wg.Go(func() { work(l, false, "space", "item") })
 			wg.Go(func() { work(l, true, "item", "space") })
 		}
@@ -298,6 +295,6 @@ func TestCondBuffer(t *testing.T) {
 		if look() {
 			t.Error("an item is left")
 		}
-		until(t, "a free key and empty lists", func() bool { return s.do(t, "EXISTS", "k", queued, sleeping) == int64(0) })
+		redistest.Until(t, "a free key and empty lists", func() bool { return s.Do(t, "EXISTS", "k", queued, sleeping) == int64(0) })
 	})
 }

@@ -14,30 +14,26 @@ import (
 	"github.com/lockbench/lockbench/harness/locktest"
 	"github.com/lockbench/lockbench/impls/lock"
 	"github.com/lockbench/lockbench/impls/redis"
-	"github.com/lockbench/lockbench/impls/redis/wire"
+	"github.com/lockbench/lockbench/impls/redis/internal/redistest"
 )
 
-func callAs(ctx context.Context, l lock.Locker, owner string) <-chan result {
-	done := make(chan result, 1)
-	go func() {
-		lease, err := l.(lock.Owned).AcquireAs(ctx, "k", owner)
-		done <- result{lease, err}
-	}()
+func callAs(ctx context.Context, l lock.Locker, owner string) <-chan redistest.Result {
+	done := redistest.Call(func() (lock.Lease, error) { return l.(lock.Owned).AcquireAs(ctx, "k", owner) })
 	return done
 }
 
 // enqueueAs is enqueue for an owner with a name.
-func enqueueAs(ctx context.Context, t *testing.T, s *server, l lock.Locker, owner string, n int64) <-chan result {
+func enqueueAs(ctx context.Context, t *testing.T, s *server, l lock.Locker, owner string, n int64) <-chan redistest.Result {
 	t.Helper()
 	done := callAs(ctx, l, owner)
-	until(t, fmt.Sprintf("%d in the queue", n), func() bool { return s.do(t, "LLEN", queued) == n })
+	redistest.Until(t, fmt.Sprintf("%d in the queue", n), func() bool { return s.Do(t, "LLEN", queued) == n })
 	return done
 }
 
 // holds is how many holds the server counts of "k", which has a name.
 func (s *server) holds(t *testing.T) int {
 	t.Helper()
-	value, _ := s.do(t, "GET", "k").(string)
+	value, _ := s.Do(t, "GET", "k").(string)
 	numbers, _, ok := strings.Cut(value, ".")
 	if !ok {
 		return 0
@@ -50,7 +46,7 @@ func (s *server) holds(t *testing.T) int {
 func TestOwnedCount(t *testing.T) {
 	eachServer(t, func(t *testing.T, s *server) {
 		for i, name := range []string{"me", "", "a b", "a:b", "1,2", ".", "*", "%", "é\x00\n"} {
-			a, b := s.open(t, "redis-handoff", nil), s.open(t, "redis-handoff", nil)
+			a, b := s.Open(t, "redis-handoff", nil), s.Open(t, "redis-handoff", nil)
 			mine := []lock.Lease{as(t, a, "k", name)}
 			next := enqueueAs(t.Context(), t, s, b, name, 1) // the same name elsewhere
 			last := enqueue(t.Context(), t, s, a, 2)
@@ -67,7 +63,7 @@ func TestOwnedCount(t *testing.T) {
 					t.FailNow()
 				}
 				want := s.holds(t) - 1
-				release(t, mine[n])
+				redistest.Release(t, mine[n])
 				if err := mine[n].Release(t.Context()); !errors.Is(err, lock.ErrLost) {
 					t.Errorf("%q: a second Release: %v", name, err)
 				}
@@ -75,13 +71,13 @@ func TestOwnedCount(t *testing.T) {
 					t.Errorf("%q: the server counts %d holds, want %d", name, got, want)
 				}
 			}
-			l := granted(t, "the same name in another process", next)
+			l := redistest.Granted(t, "the same name in another process", next)
 			if tokenOf(l) <= first {
 				t.Errorf("%q: token %d after %d", name, tokenOf(l), first)
 			}
-			release(t, l)
-			release(t, granted(t, "the last", last))
-			if n := s.do(t, "EXISTS", "k", queued); n != int64(0) {
+			redistest.Release(t, l)
+			redistest.Release(t, redistest.Granted(t, "the last", last))
+			if n := s.Do(t, "EXISTS", "k", queued); n != int64(0) {
 				t.Fatalf("round %d: %v keys are left", i, n)
 			}
 		}
@@ -92,16 +88,16 @@ func TestOwnedCount(t *testing.T) {
 // turn.
 func TestOwnedJoins(t *testing.T) {
 	eachServer(t, func(t *testing.T, s *server) {
-		a, b := s.open(t, "redis-handoff", nil), s.open(t, "redis-handoff", nil)
-		held := mustTry(t, b, "k")
+		a, b := s.Open(t, "redis-handoff", nil), s.Open(t, "redis-handoff", nil)
+		held := redistest.MustTry(t, b, "k")
 		first := enqueueAs(t.Context(), t, s, a, "me", 1)
 		other := enqueue(t.Context(), t, s, b, 2)
 		second := enqueueAs(t.Context(), t, s, a, "me", 3)
 		third := enqueueAs(t.Context(), t, s, a, "me", 4)
-		release(t, held)
+		redistest.Release(t, held)
 		var mine []lock.Lease
-		for i, w := range []<-chan result{first, second, third} {
-			mine = append(mine, granted(t, fmt.Sprintf("call %d", i), w))
+		for i, w := range []<-chan redistest.Result{first, second, third} {
+			mine = append(mine, redistest.Granted(t, fmt.Sprintf("call %d", i), w))
 		}
 		if got := s.holds(t); got != 3 {
 			t.Errorf("the server counts %d holds, want 3", got)
@@ -111,10 +107,10 @@ func TestOwnedJoins(t *testing.T) {
 				locktest.Violation(t, "another owner got in beside a hold")
 				t.FailNow()
 			}
-			release(t, l)
+			redistest.Release(t, l)
 		}
-		release(t, granted(t, "the other", other))
-		if n := s.do(t, "EXISTS", "k", queued); n != int64(0) {
+		redistest.Release(t, redistest.Granted(t, "the other", other))
+		if n := s.Do(t, "EXISTS", "k", queued); n != int64(0) {
 			t.Errorf("%v keys are left", n)
 		}
 	})
@@ -124,19 +120,19 @@ func TestOwnedJoins(t *testing.T) {
 func TestOwnedLostAnswer(t *testing.T) {
 	eachServer(t, func(t *testing.T, s *server) {
 		var on atomic.Bool
-		w := &lossy{after: func(args []any, reply any, err error) (any, error) {
+		w := &redistest.Lossy{After: func(args []any, reply any, err error) (any, error) {
 			if token, ok := reply.(int64); ok && token > 0 && on.CompareAndSwap(true, false) {
 				return nil, errors.New("the answer is lost")
 			}
 			return reply, err
 		}}
-		v := find(t, redis.Variants(s.name, w.dial(s.dial)), "redis-handoff")
-		a := openVariant(t, v, s.at, lock.Config{TTL: time.Hour, Renew: time.Hour})
+		v := redistest.Find(t, redis.Variants(s.Name, w.Dial(s.Dial)), "redis-handoff")
+		a := redistest.OpenVariant(t, v, s.At, lock.Config{TTL: time.Hour, Renew: time.Hour})
 		held := as(t, a, "k", "me")
-		release(t, as(t, a, "k", "me")) // so that the server knows the scripts
+		redistest.Release(t, as(t, a, "k", "me")) // so that the server knows the scripts
 		on.Store(true)
-		if r := wait(t, "AcquireAs", callAs(t.Context(), a, "me")); !errors.Is(r.err, lock.ErrUncertain) {
-			t.Errorf("the answer was lost: %v", r.err)
+		if r := redistest.Wait(t, "AcquireAs", callAs(t.Context(), a, "me")); !errors.Is(r.Err, lock.ErrUncertain) {
+			t.Errorf("the answer was lost: %v", r.Err)
 		}
 		if on.Load() {
 			t.Fatal("no answer was lost")
@@ -144,8 +140,8 @@ func TestOwnedLostAnswer(t *testing.T) {
 		if got := s.holds(t); got != 1 {
 			t.Errorf("the server counts %d holds, want 1", got)
 		}
-		release(t, held)
-		if n := s.do(t, "EXISTS", "k", queued); n != int64(0) {
+		redistest.Release(t, held)
+		if n := s.Do(t, "EXISTS", "k", queued); n != int64(0) {
 			t.Errorf("%v keys are left", n)
 		}
 	})
@@ -155,16 +151,16 @@ func TestOwnedLostAnswer(t *testing.T) {
 // touch the next owner's.
 func TestOwnedRenewalAndLoss(t *testing.T) {
 	eachServer(t, func(t *testing.T, s *server) {
-		a := openVariant(t, s.variant(t, "redis-handoff"), s.at, lock.Config{TTL: time.Minute, Renew: 10 * time.Millisecond})
-		b := s.open(t, "redis-handoff", nil)
+		a := redistest.OpenVariant(t, s.Variant(t, "redis-handoff"), s.At, lock.Config{TTL: time.Minute, Renew: 10 * time.Millisecond})
+		b := s.Open(t, "redis-handoff", nil)
 		first, second := as(t, a, "k", "me"), as(t, a, "k", "me")
 		renewed := func(when string) {
 			t.Helper()
-			s.do(t, "PEXPIRE", "k", 20_000)
-			until(t, "a renewal "+when, func() bool { return s.do(t, "PTTL", "k").(int64) > 20_000 })
+			s.Do(t, "PEXPIRE", "k", 20_000)
+			redistest.Until(t, "a renewal "+when, func() bool { return s.Do(t, "PTTL", "k").(int64) > 20_000 })
 		}
 		renewed("of two holds")
-		release(t, first)
+		redistest.Release(t, first)
 		renewed("of the second hold")
 		third := as(t, a, "k", "me")
 		for i, l := range []lock.Lease{second, third} {
@@ -174,11 +170,11 @@ func TestOwnedRenewalAndLoss(t *testing.T) {
 			default:
 			}
 		}
-		s.expire(t, "k")
+		s.Expire(t, "k")
 		// A new grant to the same name is no hold of the old one.
 		next := as(t, b, "k", "me")
 		for i, l := range []lock.Lease{second, third} {
-			wait(t, "the loss", l.Lost())
+			redistest.Wait(t, "the loss", l.Lost())
 			if err := l.Release(t.Context()); !errors.Is(err, lock.ErrLost) {
 				t.Errorf("Release of lost hold %d: %v", i+2, err)
 			}
@@ -187,12 +183,12 @@ func TestOwnedRenewalAndLoss(t *testing.T) {
 			t.Errorf("the server counts %d holds of the next owner, want 1", got)
 		}
 		mine := enqueueAs(t.Context(), t, s, a, "me", 1)
-		release(t, next)
-		again := granted(t, "the name that had lost it", mine)
+		redistest.Release(t, next)
+		again := redistest.Granted(t, "the name that had lost it", mine)
 		if tokenOf(again) <= tokenOf(next) || tokenOf(next) <= tokenOf(third) {
 			t.Errorf("tokens %d, %d, %d do not grow", tokenOf(third), tokenOf(next), tokenOf(again))
 		}
-		release(t, again)
+		redistest.Release(t, again)
 	})
 }
 
@@ -200,59 +196,59 @@ func TestOwnedRenewalAndLoss(t *testing.T) {
 // alone, or is passed on.
 func TestOwnedDeparture(t *testing.T) {
 	eachServer(t, func(t *testing.T, s *server) {
-		b := s.open(t, "redis-handoff", nil)
-		gate := newGate("before-leave")
-		a := s.open(t, "redis-handoff", gate.hook)
-		held := mustTry(t, b, "k")
+		b := s.Open(t, "redis-handoff", nil)
+		gate := redistest.NewGate("before-leave")
+		a := s.Open(t, "redis-handoff", gate.Hook)
+		held := redistest.MustTry(t, b, "k")
 		first := enqueueAs(t.Context(), t, s, a, "me", 1)
 		ctx, cancel := context.WithCancel(t.Context())
 		second := enqueueAs(ctx, t, s, a, "me", 2)
 		behind := enqueue(t.Context(), t, s, b, 3)
 		cancel()
-		wait(t, "the leave", gate.reached)
-		release(t, held)
-		mine := granted(t, "the first", first)
-		close(gate.open)
-		if r := wait(t, "the second", second); !errors.Is(r.err, context.Canceled) || errors.Is(r.err, lock.ErrUncertain) {
-			t.Errorf("the second got %v", r.err)
+		redistest.Wait(t, "the leave", gate.Reached)
+		redistest.Release(t, held)
+		mine := redistest.Granted(t, "the first", first)
+		close(gate.Open)
+		if r := redistest.Wait(t, "the second", second); !errors.Is(r.Err, context.Canceled) || errors.Is(r.Err, lock.ErrUncertain) {
+			t.Errorf("the second got %v", r.Err)
 		}
-		until(t, "one hold, and one in the queue", func() bool { return s.holds(t) == 1 && s.do(t, "LLEN", queued) == int64(1) })
-		release(t, mine)
-		release(t, granted(t, "the one behind", behind))
+		redistest.Until(t, "one hold, and one in the queue", func() bool { return s.holds(t) == 1 && s.Do(t, "LLEN", queued) == int64(1) })
+		redistest.Release(t, mine)
+		redistest.Release(t, redistest.Granted(t, "the one behind", behind))
 	})
 }
 
 // Wait would free what an outer call counts on, and is refused; the lease goes on.
 func TestOwnedWait(t *testing.T) {
 	eachServer(t, func(t *testing.T, s *server) {
-		a := openVariant(t, s.variant(t, "redis-handoff"), s.at, lock.Config{TTL: time.Minute, Renew: 10 * time.Millisecond})
-		b := s.open(t, "redis-handoff", nil)
+		a := redistest.OpenVariant(t, s.Variant(t, "redis-handoff"), s.At, lock.Config{TTL: time.Minute, Renew: 10 * time.Millisecond})
+		b := s.Open(t, "redis-handoff", nil)
 		outer, inner := as(t, a, "k", "me"), as(t, a, "k", "me")
 		err := inner.(lock.Conder).Wait(t.Context(), "c")
 		if err == nil || errors.Is(err, lock.ErrLost) || errors.Is(err, lock.ErrUncertain) || !strings.Contains(err.Error(), "other holds") {
 			t.Fatalf("Wait with an outer hold: %v", err)
 		}
-		if n := s.do(t, "EXISTS", sleeping); n != int64(0) {
+		if n := s.Do(t, "EXISTS", sleeping); n != int64(0) {
 			t.Error("a Wait that was refused sleeps all the same")
 		}
-		release(t, outer) // in any order
-		s.do(t, "PEXPIRE", "k", 20_000)
-		until(t, "a renewal after the refusal", func() bool { return s.do(t, "PTTL", "k").(int64) > 20_000 })
+		redistest.Release(t, outer) // in any order
+		s.Do(t, "PEXPIRE", "k", 20_000)
+		redistest.Until(t, "a renewal after the refusal", func() bool { return s.Do(t, "PTTL", "k").(int64) > 20_000 })
 		before := tokenOf(inner)
 		woke := sleep(t.Context(), t, s, inner, "c", 1)
 		held := as(t, b, "k", "you")
 		nested := as(t, b, "k", "you")
 		signal(t, nested, "c")
-		release(t, nested)
-		release(t, held)
+		redistest.Release(t, nested)
+		redistest.Release(t, held)
 		woken(t, "the one that slept", woke)
 		if tokenOf(inner) <= before {
 			t.Errorf("token %d after %d", tokenOf(inner), before)
 		}
 		again := as(t, a, "k", "me") // it has kept its name
-		release(t, inner)
-		release(t, again)
-		if n := s.do(t, "EXISTS", "k", queued, sleeping); n != int64(0) {
+		redistest.Release(t, inner)
+		redistest.Release(t, again)
+		if n := s.Do(t, "EXISTS", "k", queued, sleeping); n != int64(0) {
 			t.Errorf("%v keys are left", n)
 		}
 	})
@@ -262,21 +258,18 @@ func TestOwnedWait(t *testing.T) {
 func TestOwnedLostMessage(t *testing.T) {
 	eachServer(t, func(t *testing.T, s *server) {
 		var on atomic.Bool
-		deaf := func(ctx context.Context, ep lock.Endpoint, c lock.Config) (wire.Conn, error) {
-			conn, err := s.dial(ctx, ep, c)
-			return mute{conn, &on}, err
-		}
-		v := find(t, redis.Variants(s.name, deaf), "redis-handoff")
-		a := openVariant(t, v, s.at, lock.Config{TTL: time.Hour})
-		held := mustTry(t, s.open(t, "redis-handoff", nil), "k")
+		deaf := redistest.Mute(s.Dial, &on)
+		v := redistest.Find(t, redis.Variants(s.Name, deaf), "redis-handoff")
+		a := redistest.OpenVariant(t, v, s.At, lock.Config{TTL: time.Hour})
+		held := redistest.MustTry(t, s.Open(t, "redis-handoff", nil), "k")
 		first := enqueueAs(t.Context(), t, s, a, "me", 1)
 		second := enqueueAs(t.Context(), t, s, a, "me", 2)
 		on.Store(true)
-		release(t, held)
-		for _, w := range []<-chan result{first, second} {
-			release(t, granted(t, "one that was not told", w))
+		redistest.Release(t, held)
+		for _, w := range []<-chan redistest.Result{first, second} {
+			redistest.Release(t, redistest.Granted(t, "one that was not told", w))
 		}
-		until(t, "a free key and an empty queue", func() bool { return s.do(t, "EXISTS", "k", queued) == int64(0) })
+		redistest.Until(t, "a free key and an empty queue", func() bool { return s.Do(t, "EXISTS", "k", queued) == int64(0) })
 	})
 }
 
@@ -302,7 +295,7 @@ func TestOwnedStorm(t *testing.T) {
 			most = max(most, inside[owner])
 		}
 		for p := range 3 {
-			l := s.open(t, "redis-handoff", nil)
+			l := s.Open(t, "redis-handoff", nil)
 			for i := range 6 {
 				r := rand.New(rand.NewPCG(uint64(p), uint64(i)))
 				name := fmt.Sprint(i % 2)
@@ -342,6 +335,6 @@ func TestOwnedStorm(t *testing.T) {
 		if most < 2 {
 			t.Error("nobody ever took the key again")
 		}
-		until(t, "a free key and an empty queue", func() bool { return s.do(t, "EXISTS", "k", queued) == int64(0) })
+		redistest.Until(t, "a free key and an empty queue", func() bool { return s.Do(t, "EXISTS", "k", queued) == int64(0) })
 	})
 }

@@ -15,76 +15,55 @@ import (
 	"github.com/lockbench/lockbench/harness/locktest"
 	"github.com/lockbench/lockbench/impls/lock"
 	"github.com/lockbench/lockbench/impls/redis"
-	"github.com/lockbench/lockbench/impls/redis/wire"
+	"github.com/lockbench/lockbench/impls/redis/internal/redistest"
 )
 
 const queued = "{k}:queue" // of the key "k"
 
 // enqueue calls Acquire in a goroutine and returns once the waiter stands in the
 // queue behind n-1 others.
-func enqueue(ctx context.Context, t *testing.T, s *server, l lock.Locker, n int64) <-chan result {
+func enqueue(ctx context.Context, t *testing.T, s *server, l lock.Locker, n int64) <-chan redistest.Result {
 	t.Helper()
-	done := make(chan result, 1)
-	go func() {
-		lease, err := l.Acquire(ctx, "k")
-		done <- result{lease, err}
-	}()
-	until(t, fmt.Sprintf("%d in the queue", n), func() bool { return s.do(t, "LLEN", queued) == n })
+	done := redistest.Acquire(ctx, l, "k")
+	redistest.Until(t, fmt.Sprintf("%d in the queue", n), func() bool { return s.Do(t, "LLEN", queued) == n })
 	return done
-}
-
-// until polls for what must come, for a long time.
-func until(t *testing.T, what string, done func() bool) {
-	t.Helper()
-	for end := time.Now().Add(30 * time.Second); !done(); time.Sleep(time.Millisecond) {
-		if time.Now().After(end) {
-			t.Fatalf("30 s without: %s", what)
-		}
-	}
 }
 
 // inboxes counts the processes that the server would tell of a grant.
 func (s *server) inboxes(t *testing.T) int {
 	t.Helper()
-	list, _ := s.do(t, "PUBSUB", "CHANNELS", "lockbench:inbox:*").([]any)
+	list, _ := s.Do(t, "PUBSUB", "CHANNELS", "lockbench:inbox:*").([]any)
 	return len(list)
-}
-
-func release(t *testing.T, l lock.Lease) {
-	t.Helper()
-	if err := l.Release(t.Context()); err != nil {
-		t.Fatalf("Release: %v", err)
-	}
 }
 
 // Waiters of several processes are served in the order of the queue, each under
 // a larger token, and the last release leaves nothing but the counter.
 func TestHandoffOrder(t *testing.T) {
 	eachServer(t, func(t *testing.T, s *server) {
-		lockers := []lock.Locker{s.open(t, "redis-handoff", nil), s.open(t, "redis-handoff", nil)}
-		held := mustTry(t, lockers[0], "k")
-		var waits []<-chan result
+		lockers := []lock.Locker{s.Open(t, "redis-handoff", nil), s.Open(t, "redis-handoff", nil)}
+		held := redistest.MustTry(t, lockers[0], "k")
+		var waits []<-chan redistest.Result
 		for i := range 8 {
 			waits = append(waits, enqueue(t.Context(), t, s, lockers[i%2], int64(i+1)))
 		}
 		last := held.(lock.Fenced).Token()
-		release(t, held)
+		redistest.Release(t, held)
 		for i, w := range waits {
-			r := wait(t, fmt.Sprintf("waiter %d", i), w)
-			if r.err != nil {
-				t.Fatal(r.err)
+			r := redistest.Wait(t, fmt.Sprintf("waiter %d", i), w)
+			if r.Err != nil {
+				t.Fatal(r.Err)
 			}
-			if token := r.lease.(lock.Fenced).Token(); token != last+1 {
+			if token := r.Lease.(lock.Fenced).Token(); token != last+1 {
 				t.Errorf("waiter %d has token %d after %d", i, token, last)
 			}
-			last = r.lease.(lock.Fenced).Token()
-			release(t, r.lease)
+			last = r.Lease.(lock.Fenced).Token()
+			redistest.Release(t, r.Lease)
 		}
-		if n := s.do(t, "EXISTS", "k", queued); n != int64(0) {
+		if n := s.Do(t, "EXISTS", "k", queued); n != int64(0) {
 			t.Errorf("%v keys are left", n)
 		}
 		// The block was left unfinished; the next grant is larger all the same.
-		again := mustTry(t, lockers[1], "k")
+		again := redistest.MustTry(t, lockers[1], "k")
 		if token := again.(lock.Fenced).Token(); token <= last {
 			t.Errorf("token %d after %d", token, last)
 		}
@@ -94,18 +73,18 @@ func TestHandoffOrder(t *testing.T) {
 // Tokens keep growing when a block is used up in one chain of hand-overs.
 func TestHandoffTokensCrossBlocks(t *testing.T) {
 	eachServer(t, func(t *testing.T, s *server) {
-		l := s.open(t, "redis-handoff", nil)
-		held := mustTry(t, l, "k")
+		l := s.Open(t, "redis-handoff", nil)
+		held := redistest.MustTry(t, l, "k")
 		last := held.(lock.Fenced).Token()
 		// Two owners that always find the other waiting never free the key.
 		for range 1100 {
 			next := enqueue(t.Context(), t, s, l, 1)
-			release(t, held)
-			r := wait(t, "hand-over", next)
-			if r.err != nil {
-				t.Fatal(r.err)
+			redistest.Release(t, held)
+			r := redistest.Wait(t, "hand-over", next)
+			if r.Err != nil {
+				t.Fatal(r.Err)
 			}
-			held = r.lease
+			held = r.Lease
 			token := held.(lock.Fenced).Token()
 			if token <= last {
 				t.Fatalf("token %d after %d", token, last)
@@ -118,8 +97,8 @@ func TestHandoffTokensCrossBlocks(t *testing.T) {
 // A waiter whose process is gone is skipped in the release itself.
 func TestHandoffSkipsTheDead(t *testing.T) {
 	eachServer(t, func(t *testing.T, s *server) {
-		holder, dead, alive := s.open(t, "redis-handoff", nil), s.open(t, "redis-handoff", nil), s.open(t, "redis-handoff", nil)
-		held := mustTry(t, holder, "k")
+		holder, dead, alive := s.Open(t, "redis-handoff", nil), s.Open(t, "redis-handoff", nil), s.Open(t, "redis-handoff", nil)
+		held := redistest.MustTry(t, holder, "k")
 		first := enqueue(t.Context(), t, s, dead, 1)
 		second := enqueue(t.Context(), t, s, dead, 2)
 		third := enqueue(t.Context(), t, s, alive, 3)
@@ -128,19 +107,19 @@ func TestHandoffSkipsTheDead(t *testing.T) {
 			t.Fatal(err)
 		}
 		// A server learns of a closed connection when it gets to it.
-		until(t, "the server noticing", func() bool { return s.inboxes(t) < listening })
-		for _, w := range []<-chan result{first, second} {
-			if r := wait(t, "a wait of a closed locker", w); r.err == nil {
+		redistest.Until(t, "the server noticing", func() bool { return s.inboxes(t) < listening })
+		for _, w := range []<-chan redistest.Result{first, second} {
+			if r := redistest.Wait(t, "a wait of a closed locker", w); r.Err == nil {
 				t.Error("a closed locker was granted the key")
 			}
 		}
-		release(t, held)
-		r := wait(t, "the live waiter", third)
-		if r.err != nil {
-			t.Fatal(r.err)
+		redistest.Release(t, held)
+		r := redistest.Wait(t, "the live waiter", third)
+		if r.Err != nil {
+			t.Fatal(r.Err)
 		}
-		release(t, r.lease)
-		if n := s.do(t, "EXISTS", "k", queued); n != int64(0) {
+		redistest.Release(t, r.Lease)
+		if n := s.Do(t, "EXISTS", "k", queued); n != int64(0) {
 			t.Errorf("%v keys are left", n)
 		}
 	})
@@ -151,29 +130,29 @@ func TestHandoffSkipsTheDead(t *testing.T) {
 func TestHandoffLateRelease(t *testing.T) {
 	eachServer(t, func(t *testing.T, s *server) {
 		for _, other := range []string{"4096:another:9:60000", "no value of ours"} {
-			holder := s.open(t, "redis-handoff", nil)
-			held := mustTry(t, holder, "k")
+			holder := s.Open(t, "redis-handoff", nil)
+			held := redistest.MustTry(t, holder, "k")
 			ctx, cancel := context.WithCancel(t.Context())
-			waiter := enqueue(ctx, t, s, s.open(t, "redis-handoff", nil), 1)
-			before := fmt.Sprint(s.do(t, "LRANGE", queued, 0, -1))
-			s.do(t, "SET", "k", other, "PX", 60000)
+			waiter := enqueue(ctx, t, s, s.Open(t, "redis-handoff", nil), 1)
+			before := fmt.Sprint(s.Do(t, "LRANGE", queued, 0, -1))
+			s.Do(t, "SET", "k", other, "PX", 60000)
 			if err := held.Release(t.Context()); !errors.Is(err, lock.ErrLost) {
 				t.Errorf("Release of a key that %q has: %v, want ErrLost", other, err)
 			}
-			if v := s.do(t, "GET", "k"); v != other {
+			if v := s.Do(t, "GET", "k"); v != other {
 				t.Errorf("the key holds %v, want %q", v, other)
 			}
-			if ttl, _ := s.do(t, "PTTL", "k").(int64); ttl <= 0 {
+			if ttl, _ := s.Do(t, "PTTL", "k").(int64); ttl <= 0 {
 				t.Errorf("the key of %q lives for %d ms", other, ttl)
 			}
-			if after := fmt.Sprint(s.do(t, "LRANGE", queued, 0, -1)); after != before {
+			if after := fmt.Sprint(s.Do(t, "LRANGE", queued, 0, -1)); after != before {
 				t.Errorf("the queue was %s and is %s", before, after)
 			}
 			cancel()
-			if r := wait(t, "the waiter", waiter); r.err == nil {
+			if r := redistest.Wait(t, "the waiter", waiter); r.Err == nil {
 				t.Error("the waiter was granted a key that another has")
 			}
-			s.do(t, "DEL", "k")
+			s.Do(t, "DEL", "k")
 		}
 	})
 }
@@ -182,29 +161,29 @@ func TestHandoffLateRelease(t *testing.T) {
 // same moment passes it on.
 func TestHandoffDeparture(t *testing.T) {
 	eachServer(t, func(t *testing.T, s *server) {
-		holder := s.open(t, "redis-handoff", nil)
-		gate := newGate("before-leave")
-		leaver := s.open(t, "redis-handoff", gate.hook)
-		next := s.open(t, "redis-handoff", nil)
-		held := mustTry(t, holder, "k")
+		holder := s.Open(t, "redis-handoff", nil)
+		gate := redistest.NewGate("before-leave")
+		leaver := s.Open(t, "redis-handoff", gate.Hook)
+		next := s.Open(t, "redis-handoff", nil)
+		held := redistest.MustTry(t, holder, "k")
 		ctx, cancel := context.WithCancel(t.Context())
 		left := enqueue(ctx, t, s, leaver, 1)
 		behind := enqueue(t.Context(), t, s, next, 2)
 		cancel()
-		wait(t, "the leave", gate.reached)
-		release(t, held) // grants to the leaver, who has given up already
-		if v, _ := s.do(t, "GET", "k").(string); v == "" {
+		redistest.Wait(t, "the leave", gate.Reached)
+		redistest.Release(t, held) // grants to the leaver, who has given up already
+		if v, _ := s.Do(t, "GET", "k").(string); v == "" {
 			t.Fatal("the leaver was not granted the key")
 		}
-		close(gate.open)
-		if r := wait(t, "the leaver", left); !errors.Is(r.err, context.Canceled) || errors.Is(r.err, lock.ErrUncertain) {
-			t.Errorf("the leaver got %v", r.err)
+		close(gate.Open)
+		if r := redistest.Wait(t, "the leaver", left); !errors.Is(r.Err, context.Canceled) || errors.Is(r.Err, lock.ErrUncertain) {
+			t.Errorf("the leaver got %v", r.Err)
 		}
-		r := wait(t, "the one behind", behind)
-		if r.err != nil {
-			t.Fatal(r.err)
+		r := redistest.Wait(t, "the one behind", behind)
+		if r.Err != nil {
+			t.Fatal(r.Err)
 		}
-		release(t, r.lease)
+		redistest.Release(t, r.Lease)
 	})
 }
 
@@ -212,41 +191,25 @@ func TestHandoffDeparture(t *testing.T) {
 // given up, goes back and on to the next, under a token that grows once more.
 func TestHandoffGrantToNobody(t *testing.T) {
 	eachServer(t, func(t *testing.T, s *server) {
-		held := mustTry(t, s.open(t, "redis-handoff", nil), "k")
+		held := redistest.MustTry(t, s.Open(t, "redis-handoff", nil), "k")
 		token := held.(lock.Fenced).Token()
-		behind := enqueue(t.Context(), t, s, s.open(t, "redis-handoff", nil), 1)
-		id, _ := s.do(t, "LINDEX", queued, 0).(string)
+		behind := enqueue(t.Context(), t, s, s.Open(t, "redis-handoff", nil), 1)
+		id, _ := s.Do(t, "LINDEX", queued, 0).(string)
 		nobody := strings.Replace(id, ":", ":9", 1) // of the same process
 		if nobody == id {
 			t.Fatalf("an id of another form: %q", id)
 		}
-		s.do(t, "LPUSH", queued, nobody)
-		release(t, held)
-		r := wait(t, "the one behind", behind)
-		if r.err != nil {
-			t.Fatal(r.err)
+		s.Do(t, "LPUSH", queued, nobody)
+		redistest.Release(t, held)
+		r := redistest.Wait(t, "the one behind", behind)
+		if r.Err != nil {
+			t.Fatal(r.Err)
 		}
-		if got := r.lease.(lock.Fenced).Token(); got != token+2 {
+		if got := r.Lease.(lock.Fenced).Token(); got != token+2 {
 			t.Errorf("token %d, want %d: nobody had %d", got, token+2, token+1)
 		}
-		release(t, r.lease)
+		redistest.Release(t, r.Lease)
 	})
-}
-
-// mute lets nothing through that is published while on is set.
-type mute struct {
-	wire.Conn
-	on *atomic.Bool
-}
-
-func (m mute) Subscribe(ctx context.Context, h wire.Handler) (wire.Subscription, error) {
-	message := h.Message
-	h.Message = func(channel, payload string) {
-		if !m.on.Load() {
-			message(channel, payload)
-		}
-	}
-	return m.Conn.Subscribe(ctx, h)
 }
 
 // A lost message costs time and never progress: the waiter's check finds the
@@ -254,45 +217,42 @@ func (m mute) Subscribe(ctx context.Context, h wire.Handler) (wire.Subscription,
 func TestHandoffLostMessage(t *testing.T) {
 	eachServer(t, func(t *testing.T, s *server) {
 		var on atomic.Bool
-		deaf := func(ctx context.Context, ep lock.Endpoint, c lock.Config) (wire.Conn, error) {
-			conn, err := s.dial(ctx, ep, c)
-			return mute{conn, &on}, err
-		}
-		v := find(t, redis.Variants(s.name, deaf), "redis-handoff")
-		waiter := openVariant(t, v, s.at, lock.Config{TTL: 20 * time.Second})
-		held := mustTry(t, s.open(t, "redis-handoff", nil), "k")
+		deaf := redistest.Mute(s.Dial, &on)
+		v := redistest.Find(t, redis.Variants(s.Name, deaf), "redis-handoff")
+		waiter := redistest.OpenVariant(t, v, s.At, lock.Config{TTL: 20 * time.Second})
+		held := redistest.MustTry(t, s.Open(t, "redis-handoff", nil), "k")
 		got := enqueue(t.Context(), t, s, waiter, 1)
 		on.Store(true)
 		before := time.Now()
-		release(t, held)
-		r := wait(t, "the waiter that was not told", got)
-		if r.err != nil {
-			t.Fatal(r.err)
+		redistest.Release(t, held)
+		r := redistest.Wait(t, "the waiter that was not told", got)
+		if r.Err != nil {
+			t.Fatal(r.Err)
 		}
-		if d := r.lease.(lock.Deadliner).Deadline(); d.Before(before.Add(20 * time.Second)) {
+		if d := r.Lease.(lock.Deadliner).Deadline(); d.Before(before.Add(20 * time.Second)) {
 			t.Errorf("the lease ends %v after the release, want a whole TTL from the check on", d.Sub(before))
 		}
-		release(t, r.lease)
+		redistest.Release(t, r.Lease)
 	})
 }
 
 // A broken subscription is replaced, and what was missed meanwhile is found.
 func TestHandoffBrokenSubscription(t *testing.T) {
-	for _, a := range adapters() {
-		t.Run(a.name, func(t *testing.T) {
-			s := newServer(t, a, startRedis(t), true)
-			waiter := s.open(t, "redis-handoff", nil)
-			held := mustTry(t, s.open(t, "redis-handoff", nil), "k")
+	for _, a := range redistest.Clients() {
+		t.Run(a.Name, func(t *testing.T) {
+			s := &server{redistest.StartReal(t, a, redis.Variants)}
+			waiter := s.Open(t, "redis-handoff", nil)
+			held := redistest.MustTry(t, s.Open(t, "redis-handoff", nil), "k")
 			got := enqueue(t.Context(), t, s, waiter, 1)
-			if n := s.do(t, "CLIENT", "KILL", "TYPE", "pubsub"); n != int64(2) {
+			if n := s.Do(t, "CLIENT", "KILL", "TYPE", "pubsub"); n != int64(2) {
 				t.Fatalf("%v subscriptions were killed, want 2", n)
 			}
-			release(t, held)
-			r := wait(t, "the waiter that was cut off", got)
-			if r.err != nil {
-				t.Fatal(r.err)
+			redistest.Release(t, held)
+			r := redistest.Wait(t, "the waiter that was cut off", got)
+			if r.Err != nil {
+				t.Fatal(r.Err)
 			}
-			release(t, r.lease)
+			redistest.Release(t, r.Lease)
 		})
 	}
 }
@@ -300,18 +260,18 @@ func TestHandoffBrokenSubscription(t *testing.T) {
 // A server that comes back empty gets the waiters again.
 func TestHandoffForgetfulServer(t *testing.T) {
 	eachServer(t, func(t *testing.T, s *server) {
-		l := s.open(t, "redis-handoff", nil)
-		_ = mustTry(t, l, "k")
-		waits := []<-chan result{enqueue(t.Context(), t, s, l, 1), enqueue(t.Context(), t, s, l, 2)}
-		if n := s.do(t, "DEL", "k", queued, "{k}:fence"); n != int64(3) {
+		l := s.Open(t, "redis-handoff", nil)
+		_ = redistest.MustTry(t, l, "k")
+		waits := []<-chan redistest.Result{enqueue(t.Context(), t, s, l, 1), enqueue(t.Context(), t, s, l, 2)}
+		if n := s.Do(t, "DEL", "k", queued, "{k}:fence"); n != int64(3) {
 			t.Fatalf("%v keys were deleted", n)
 		}
 		for i, w := range waits {
-			r := wait(t, fmt.Sprintf("waiter %d", i), w)
-			if r.err != nil {
-				t.Fatal(r.err)
+			r := redistest.Wait(t, fmt.Sprintf("waiter %d", i), w)
+			if r.Err != nil {
+				t.Fatal(r.Err)
 			}
-			release(t, r.lease)
+			redistest.Release(t, r.Lease)
 		}
 	})
 }
@@ -320,7 +280,7 @@ func TestHandoffForgetfulServer(t *testing.T) {
 // every moment, at most one holder.
 func TestHandoffStorm(t *testing.T) {
 	eachServer(t, func(t *testing.T, s *server) {
-		lockers := []lock.Locker{s.open(t, "redis-handoff", nil), s.open(t, "redis-handoff", nil), s.open(t, "redis-handoff", nil)}
+		lockers := []lock.Locker{s.Open(t, "redis-handoff", nil), s.Open(t, "redis-handoff", nil), s.Open(t, "redis-handoff", nil)}
 		var (
 			inside, grants atomic.Int64
 			newest         atomic.Uint64
@@ -362,12 +322,12 @@ func TestHandoffStorm(t *testing.T) {
 		if grants.Load() == 0 {
 			t.Error("nobody was ever granted the key")
 		}
-		until(t, "a free key and an empty queue", func() bool { return s.do(t, "EXISTS", "k", queued) == int64(0) })
+		redistest.Until(t, "a free key and an empty queue", func() bool { return s.Do(t, "EXISTS", "k", queued) == int64(0) })
 	})
 }
 
 func TestHandoffKeysShareASlot(t *testing.T) {
-	v := find(t, redis.Variants("", nil), "redis-handoff")
+	v := redistest.Find(t, redis.Variants("", nil), "redis-handoff")
 	for _, key := range []string{"k", "{t}:k", "pre{t}post", "a b"} {
 		names := v.Names(key)
 		if len(names) != 4 || len(slices.Compact(slices.Sorted(slices.Values(names)))) != 4 {

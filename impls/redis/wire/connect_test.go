@@ -1,4 +1,4 @@
-package redis_test
+package wire_test
 
 import (
 	"bufio"
@@ -8,6 +8,7 @@ import (
 	"io"
 	"net"
 	"net/url"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -15,21 +16,26 @@ import (
 	"github.com/alicebob/miniredis/v2"
 
 	"github.com/lockbench/lockbench/impls/lock"
-	"github.com/lockbench/lockbench/impls/redis"
+	"github.com/lockbench/lockbench/impls/redis/internal/redistest"
 	"github.com/lockbench/lockbench/impls/redis/wire"
 )
 
 const canary = "s3cr3t-canary"
 
-// open returns the error of Open at ep, which must be one line without the canary.
-func openError(t *testing.T, a adapter, ep lock.Endpoint) error {
+// open opens a Session at ep and closes it.
+func open(ctx context.Context, c redistest.Client, timeout time.Duration, eps ...lock.Endpoint) error {
+	s, err := wire.OpenSession(ctx, c.Dial, lock.Deployment{Nodes: eps}, lock.Config{Timeout: timeout})
+	if err != nil {
+		return err
+	}
+	return s.Close()
+}
+
+// openError returns the error of open, which must be one line without the canary.
+func openError(t *testing.T, c redistest.Client, ep lock.Endpoint) error {
 	t.Helper()
-	v := find(t, redis.Variants(a.name, a.dial), "redis-token")
-	l, err := v.Open(t.Context(), lock.Deployment{Nodes: []lock.Endpoint{ep}}, lock.Config{Timeout: 5 * time.Second})
+	err := open(t.Context(), c, 5*time.Second, ep)
 	if err == nil {
-		if l.Close() != nil {
-			t.Error("cannot close")
-		}
 		return nil
 	}
 	if text := err.Error(); strings.Contains(text, canary) || strings.Contains(text, url.QueryEscape(canary)) {
@@ -48,6 +54,12 @@ func serve(t *testing.T, talk func(net.Conn)) (hostPort string) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = l.Close() })
+	accept(l, talk)
+	return l.Addr().String()
+}
+
+// accept lets talk speak on each connection to l until l is closed.
+func accept(l net.Listener, talk func(net.Conn)) {
 	go func() {
 		for {
 			c, err := l.Accept()
@@ -60,7 +72,28 @@ func serve(t *testing.T, talk func(net.Conn)) (hostPort string) {
 			}()
 		}
 	}()
-	return l.Addr().String()
+}
+
+// forward listens on a socket of the file system and passes what comes on to the server
+// at hostPort.
+func forward(t *testing.T, hostPort string) (socket string) {
+	t.Helper()
+	socket = filepath.Join(t.TempDir(), "s")
+	l, err := net.Listen("unix", socket)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = l.Close() })
+	accept(l, func(near net.Conn) {
+		far, err := net.Dial("tcp", hostPort)
+		if err != nil {
+			return // which the client sees
+		}
+		defer func() { _ = far.Close() }()
+		go func() { _, _ = io.Copy(far, near) }()
+		_, _ = io.Copy(near, far)
+	})
+	return socket
 }
 
 func TestOpenErrors(t *testing.T) {
@@ -94,7 +127,7 @@ func TestOpenErrors(t *testing.T) {
 	silent := serve(t, func(c net.Conn) { _, _ = io.Copy(io.Discard, c) })
 	const closed = "127.0.0.1:1" // a free port might be given to a server of another test
 
-	open, locked, users := miniredis.RunT(t), miniredis.RunT(t), miniredis.RunT(t)
+	plain, locked, users := miniredis.RunT(t), miniredis.RunT(t), miniredis.RunT(t)
 	locked.RequireAuth("right")
 	users.RequireUserAuth("ann", "right")
 	overTLS := miniredis.NewMiniRedis()
@@ -103,17 +136,15 @@ func TestOpenErrors(t *testing.T) {
 	}
 	t.Cleanup(overTLS.Close)
 
-	withPassword := startRedisIf(t, "--requirepass", "right")
-
-	for _, a := range adapters() {
-		t.Run(a.name, func(t *testing.T) {
+	for _, a := range redistest.Clients() {
+		t.Run(a.Name, func(t *testing.T) {
 			for _, c := range []struct {
 				name, url string
 				want      string // in the error; "" if it opens
 				at        string // which must name the server
 			}{
-				{"open", "redis://" + open.Addr(), "", ""},
-				{"database", "redis://" + open.Addr() + "/3", "", ""},
+				{"open", "redis://" + plain.Addr(), "", ""},
+				{"database", "redis://" + plain.Addr() + "/3", "", ""},
 				{"right password", "redis://:right@" + locked.Addr(), "", ""},
 				{"right user", "redis://ann:right@" + users.Addr(), "", ""},
 				{"wrong password", "redis://:" + canary + "@" + locked.Addr(), "wrong user or password", locked.Addr()},
@@ -127,16 +158,16 @@ func TestOpenErrors(t *testing.T) {
 				{"HTTP", "redis://" + http, "no Redis", http},
 				{"hangs up", "redis://" + hangsUp, "hung up", hangsUp},
 				{"answers anything", "redis://" + answersOK, "no Redis", answersOK},
-				{"TLS asked of plain", "rediss://" + open.Addr(), "one without TLS", open.Addr()},
+				{"TLS asked of plain", "rediss://" + plain.Addr(), "one without TLS", plain.Addr()},
 				{"plain asked of TLS", "redis://" + overTLS.Addr(), "wants TLS", overTLS.Addr()},
 				{"unknown certificate", "rediss://:" + canary + "@" + overTLS.Addr(), "certificate is not trusted", overTLS.Addr()},
 				{"no URL", "redis://:" + canary + "%zz@x", "it is no URL", ""},
 				{"hash in password", "redis://:" + canary + "#x@127.0.0.1:1", "", "refused"},
 				{"other scheme", "mysql://:" + canary + "@x", "scheme", ""},
 				{"no scheme", "127.0.0.1:6379", "no URL", ""},
-				{"lone user", "redis://" + canary + "@" + open.Addr(), "user without a password", ""},
-				{"database name", "redis://:" + canary + "@" + open.Addr() + "/orders", "number of a database", ""},
-				{"query", "redis://:" + canary + "@" + open.Addr() + "?protocol=3", "nothing may follow", ""},
+				{"lone user", "redis://" + canary + "@" + plain.Addr(), "user without a password", ""},
+				{"database name", "redis://:" + canary + "@" + plain.Addr() + "/orders", "number of a database", ""},
+				{"query", "redis://:" + canary + "@" + plain.Addr() + "?protocol=3", "nothing may follow", ""},
 				{"no host", "redis://:" + canary + "@/1", "no host", ""},
 				{"socket", "unix:///nonexistent/socket", "no such socket", "/nonexistent/socket"},
 				{"socket in host", "unix://" + canary, "unix:///PATH", ""},
@@ -160,23 +191,20 @@ func TestOpenErrors(t *testing.T) {
 
 			// HELLO, which go-redis greets with, takes any password for a user
 			// that needs none; AUTH does not.
-			if a.name == "redigo" {
-				err := openError(t, a, lock.Endpoint("redis://:"+canary+"@"+open.Addr()))
+			if a.Name == "redigo" {
+				err := openError(t, a, lock.Endpoint("redis://:"+canary+"@"+plain.Addr()))
 				if err == nil || !strings.Contains(err.Error(), "it has no password set") {
 					t.Errorf("Open with a password that nobody asked for: %v", err)
 				}
 			}
 
 			t.Run("no server", func(t *testing.T) {
-				v := find(t, redis.Variants(a.name, a.dial), "redis-token")
-				if _, err := v.Open(t.Context(), lock.Deployment{}, lock.Config{}); err == nil {
+				if open(t.Context(), a, time.Second) == nil {
 					t.Error("opened nothing")
 				}
 			})
 			t.Run("silent", func(t *testing.T) {
-				v := find(t, redis.Variants(a.name, a.dial), "redis-token")
-				d := lock.Deployment{Nodes: []lock.Endpoint{lock.Endpoint("redis://:" + canary + "@" + silent)}}
-				_, err := v.Open(t.Context(), d, lock.Config{Timeout: 50 * time.Millisecond})
+				err := open(t.Context(), a, 50*time.Millisecond, lock.Endpoint("redis://:"+canary+"@"+silent))
 				if err == nil || !strings.Contains(err.Error(), "no answer in time") || strings.Contains(err.Error(), canary) {
 					t.Errorf("Open: %v", err)
 				}
@@ -184,29 +212,27 @@ func TestOpenErrors(t *testing.T) {
 			t.Run("interrupted", func(t *testing.T) {
 				ctx, cancel := context.WithCancel(t.Context())
 				cancel()
-				v := find(t, redis.Variants(a.name, a.dial), "redis-token")
-				d := lock.Deployment{Nodes: []lock.Endpoint{lock.Endpoint("redis://" + open.Addr())}}
-				if _, err := v.Open(ctx, d, lock.Config{}); !errors.Is(err, context.Canceled) {
+				if err := open(ctx, a, 5*time.Second, lock.Endpoint("redis://"+plain.Addr())); !errors.Is(err, context.Canceled) {
 					t.Errorf("Open: %v, want the error of ctx", err)
 				}
 			})
 
 			// A real server words its refusals itself.
 			t.Run("redis-server", func(t *testing.T) {
-				at, ok := withPassword.hostPort()
-				if !ok {
-					skipRedis(t)
-				}
+				real := redistest.StartReal(t, a, nil)
+				real.Do(t, "CONFIG", "SET", "requirepass", "right")
+				at := strings.TrimPrefix(real.At.Reveal(), "redis://")
+				socket := forward(t, at)
 				for url, want := range map[string]string{
-					"redis://:right@" + at:                           "",
-					"redis://default:right@" + at:                    "",
-					"redis://:right@" + at + "/15":                   "",
-					"redis://:right@" + at + "/99":                   "no database of that number",
-					"redis://:" + canary + "@" + at:                  "wrong user or password",
-					"redis://ann:" + canary + "@" + at:               "wrong user or password",
-					"redis://" + at:                                  "it wants a password",
-					"unix://:right@" + withPassword.socket + "?db=2": "",
-					"unix://:" + canary + "@" + withPassword.socket:  "wrong user or password",
+					"redis://:right@" + at:              "",
+					"redis://default:right@" + at:       "",
+					"redis://:right@" + at + "/15":      "",
+					"redis://:right@" + at + "/99":      "no database of that number",
+					"redis://:" + canary + "@" + at:     "wrong user or password",
+					"redis://ann:" + canary + "@" + at:  "wrong user or password",
+					"redis://" + at:                     "it wants a password",
+					"unix://:right@" + socket + "?db=2": "",
+					"unix://:" + canary + "@" + socket:  "wrong user or password",
 				} {
 					err := openError(t, a, lock.Endpoint(url))
 					if want == "" && err != nil || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {

@@ -1,4 +1,4 @@
-package redis_test
+package wire_test
 
 import (
 	"bufio"
@@ -14,24 +14,15 @@ import (
 	"time"
 
 	"github.com/lockbench/lockbench/impls/lock"
+	"github.com/lockbench/lockbench/impls/redis/internal/redistest"
 	"github.com/lockbench/lockbench/impls/redis/wire"
 )
 
 // What Conn promises, of every adapter.
 
-func dialConn(t *testing.T, a adapter, at lock.Endpoint, c lock.Config) wire.Conn {
-	t.Helper()
-	conn, err := a.dial(t.Context(), at, c.Filled())
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = conn.Close() })
-	return conn
-}
-
 func TestReplies(t *testing.T) {
 	eachServer(t, func(t *testing.T, s *server) {
-		conn := dialConn(t, s.adapter, s.at, lock.Config{})
+		conn := redistest.DialConn(t, s.Client, s.At, lock.Config{})
 		cancellable, cancel := context.WithCancel(t.Context())
 		defer cancel()
 		for _, ctx := range []context.Context{context.Background(), cancellable} {
@@ -80,7 +71,7 @@ func TestReplies(t *testing.T) {
 func TestEval(t *testing.T) {
 	eachServer(t, func(t *testing.T, s *server) {
 		var count lock.Counters
-		conn := dialConn(t, s.adapter, s.at, lock.Config{Count: &count})
+		conn := redistest.DialConn(t, s.Client, s.At, lock.Config{Count: &count})
 		script := wire.NewScript("return {KEYS[1], ARGV[1], ARGV[2]}")
 		for _, want := range []int64{2, 3, 4} {
 			got, err := wire.Eval(t.Context(), conn, script, []string{"k"}, "v", 7)
@@ -172,10 +163,10 @@ func readCommand(r *bufio.Reader) (name, arg string, err error) {
 
 // A command whose answer is lost is not sent again, and is not called unsent.
 func TestNoRetry(t *testing.T) {
-	for _, a := range adapters() {
-		t.Run(a.name, func(t *testing.T) {
+	for _, a := range redistest.Clients() {
+		t.Run(a.Name, func(t *testing.T) {
 			f := newFake(t, func(string) string { return "" })
-			conn := dialConn(t, a, lock.Endpoint("redis://"+f.addr), lock.Config{})
+			conn := redistest.DialConn(t, a, lock.Endpoint("redis://"+f.addr), lock.Config{})
 			cancellable, cancel := context.WithCancel(t.Context())
 			defer cancel()
 			for i, ctx := range []context.Context{context.Background(), cancellable} {
@@ -194,10 +185,10 @@ func TestNoRetry(t *testing.T) {
 
 // No connection is proof that nothing was sent, however often it is tried.
 func TestUnsent(t *testing.T) {
-	for _, a := range adapters() {
-		t.Run(a.name, func(t *testing.T) {
+	for _, a := range redistest.Clients() {
+		t.Run(a.Name, func(t *testing.T) {
 			const closed = lock.Endpoint("redis://127.0.0.1:1") // a free port might be given to a server of another test
-			conn := dialConn(t, a, closed, lock.Config{Conns: 1})
+			conn := redistest.DialConn(t, a, closed, lock.Config{Conns: 1})
 			for range 3 {
 				if _, err := conn.Do(context.Background(), "SET", "k", "v"); !errors.Is(err, wire.ErrUnsent) {
 					t.Errorf("nobody listens: %v, want ErrUnsent", err)
@@ -207,7 +198,7 @@ func TestUnsent(t *testing.T) {
 			var count lock.Counters
 			f := newFake(t, func(string) string { return "+OK\r\n" })
 			at := lock.Endpoint("redis://" + f.addr)
-			conn = dialConn(t, a, at, lock.Config{Count: &count})
+			conn = redistest.DialConn(t, a, at, lock.Config{Count: &count})
 			over, cancel := context.WithCancel(t.Context())
 			cancel()
 			_, err := conn.Do(over, "SET", "k", "v")
@@ -230,8 +221,8 @@ func TestUnsent(t *testing.T) {
 // A connection that comes late is none, and a command waits no longer than the
 // time-out for either a connection or an answer.
 func TestTimeout(t *testing.T) {
-	for _, a := range adapters() {
-		t.Run(a.name, func(t *testing.T) {
+	for _, a := range redistest.Clients() {
+		t.Run(a.Name, func(t *testing.T) {
 			stuck := make(chan struct{})
 			var once sync.Once
 			free := func() { once.Do(func() { close(stuck) }) }
@@ -244,7 +235,7 @@ func TestTimeout(t *testing.T) {
 				return "+OK\r\n"
 			})
 			const timeout = 200 * time.Millisecond
-			conn := dialConn(t, a, lock.Endpoint("redis://"+f.addr), lock.Config{Conns: 1, Timeout: timeout})
+			conn := redistest.DialConn(t, a, lock.Endpoint("redis://"+f.addr), lock.Config{Conns: 1, Timeout: timeout})
 			first := make(chan error, 1)
 			go func() {
 				_, err := conn.Do(context.Background(), "GET", "k")
@@ -259,13 +250,13 @@ func TestTimeout(t *testing.T) {
 			if _, err := conn.Do(ctx, "GET", "k"); err == nil {
 				t.Error("a second command got through on a pool of one")
 			}
-			if err := wait(t, "time-out", first); err == nil || errors.Is(err, wire.ErrUnsent) {
+			if err := redistest.Wait(t, "time-out", first); err == nil || errors.Is(err, wire.ErrUnsent) {
 				t.Errorf("no answer: %v", err)
 			}
 			// The broken connection is not used again. A client that has but one may refuse a
 			// command until it has seen it closed.
 			got, err := conn.Do(context.Background(), "GET", "k")
-			for end := time.Now().Add(30 * time.Second); a.shared && err != nil && time.Now().Before(end); {
+			for end := time.Now().Add(30 * time.Second); a.Shared && err != nil && time.Now().Before(end); {
 				got, err = conn.Do(context.Background(), "GET", "k")
 			}
 			if err != nil || got != "OK" {
@@ -277,8 +268,8 @@ func TestTimeout(t *testing.T) {
 
 // A pool keeps to its size, and Close leaves no connection behind.
 func TestConns(t *testing.T) {
-	for _, a := range adapters() {
-		t.Run(a.name, func(t *testing.T) {
+	for _, a := range redistest.Clients() {
+		t.Run(a.Name, func(t *testing.T) {
 			var now, most atomic.Int64
 			f := newFake(t, func(string) string {
 				n := now.Add(1)
@@ -289,7 +280,7 @@ func TestConns(t *testing.T) {
 				return "+OK\r\n"
 			})
 			const conns = 3
-			conn := dialConn(t, a, lock.Endpoint("redis://"+f.addr), lock.Config{Conns: conns, Timeout: time.Minute})
+			conn := redistest.DialConn(t, a, lock.Endpoint("redis://"+f.addr), lock.Config{Conns: conns, Timeout: time.Minute})
 			var all sync.WaitGroup
 			for range 30 {
 				all.Go(func() {
@@ -302,7 +293,7 @@ func TestConns(t *testing.T) {
 			}
 			all.Wait()
 			want := int64(conns)
-			if a.shared {
+			if a.Shared {
 				want = 1
 			}
 			if got := most.Load(); got != want {

@@ -1,4 +1,4 @@
-package redis_test
+package wire_test
 
 import (
 	"context"
@@ -13,44 +13,16 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/lockbench/lockbench/impls/lock"
+	"github.com/lockbench/lockbench/impls/redis/internal/redistest"
 	"github.com/lockbench/lockbench/impls/redis/wire"
 )
 
 // What Subscription promises, of every adapter.
 
-// eachReal runs test on a redis-server of its own with both client libraries.
-func eachReal(t *testing.T, test func(t *testing.T, s *server)) {
-	t.Helper()
-	for _, a := range adapters() {
-		t.Run(a.name, func(t *testing.T) { test(t, newServer(t, a, startRedis(t), true)) })
-	}
-}
-
-type inbox struct {
-	messages chan string // channel and payload
-	gaps     chan struct{}
-	losses   chan struct{}
-}
-
-func (s *server) subscribe(t *testing.T, c lock.Config) (wire.Subscription, inbox) {
-	t.Helper()
-	in := inbox{make(chan string, 1000), make(chan struct{}, 100), make(chan struct{}, 100)}
-	sub, err := dialConn(t, s.adapter, s.at, c).Subscribe(t.Context(), wire.Handler{
-		Message: func(channel, payload string) { in.messages <- channel + " " + payload },
-		Gap:     func() { in.gaps <- struct{}{} },
-		Lost:    func() { in.losses <- struct{}{} },
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = sub.Close() })
-	return sub, in
-}
-
 // clients is how many connections in subscribed state the server has.
 func (s *server) clients(t *testing.T) int {
 	t.Helper()
-	return strings.Count(s.do(t, "CLIENT", "LIST", "TYPE", "pubsub").(string), "\n")
+	return strings.Count(s.Do(t, "CLIENT", "LIST", "TYPE", "pubsub").(string), "\n")
 }
 
 // A message that is published after Add has returned is received, and one that
@@ -58,7 +30,7 @@ func (s *server) clients(t *testing.T) int {
 func TestSubscribe(t *testing.T) {
 	eachReal(t, func(t *testing.T, s *server) {
 		var count lock.Counters
-		sub, in := s.subscribe(t, lock.Config{Count: &count})
+		sub, in := s.Subscribe(t, lock.Config{Count: &count})
 		before, _, _ := count.Read()
 		for i := range 50 {
 			a, b := fmt.Sprintf("a%d\r\n", i), fmt.Sprintf("b%d", i)
@@ -66,17 +38,17 @@ func TestSubscribe(t *testing.T) {
 				t.Fatal(err)
 			}
 			for _, name := range []string{b, a} {
-				if got := s.do(t, "PUBLISH", name, "1"); got != int64(1) {
+				if got := s.Do(t, "PUBLISH", name, "1"); got != int64(1) {
 					t.Fatalf("a message to %q reached %v clients, want 1", name, got)
 				}
-				if got := wait(t, name, in.messages); got != name+" 1" {
+				if got := redistest.Wait(t, name, in.Messages); got != name+" 1" {
 					t.Fatalf("received %q, want %q", got, name+" 1")
 				}
 			}
 			if err := sub.Remove(t.Context(), a, b); err != nil {
 				t.Fatal(err)
 			}
-			if got := s.do(t, "PUBLISH", a, "2"); got != int64(0) {
+			if got := s.Do(t, "PUBLISH", a, "2"); got != int64(0) {
 				t.Fatalf("after Remove a message reached %v clients", got)
 			}
 		}
@@ -95,8 +67,8 @@ func TestSubscribe(t *testing.T) {
 // Adds and Removes of many goroutines do not take each other's answers.
 func TestSubscribeConcurrently(t *testing.T) {
 	eachReal(t, func(t *testing.T, s *server) {
-		sub, _ := s.subscribe(t, lock.Config{})
-		raw := s.raw
+		sub, _ := s.Subscribe(t, lock.Config{})
+		raw := s.Raw
 		var all sync.WaitGroup
 		for g := range 8 {
 			all.Go(func() {
@@ -126,7 +98,7 @@ func TestSubscribeConcurrently(t *testing.T) {
 // A lost connection is made anew and reported, with its channels in place.
 func TestSubscribeGap(t *testing.T) {
 	eachReal(t, func(t *testing.T, s *server) {
-		sub, in := s.subscribe(t, lock.Config{})
+		sub, in := s.Subscribe(t, lock.Config{})
 		if err := sub.Add(t.Context(), "a", "b", "gone"); err != nil {
 			t.Fatal(err)
 		}
@@ -134,31 +106,31 @@ func TestSubscribeGap(t *testing.T) {
 			t.Fatal(err)
 		}
 		for range 3 {
-			if got := s.do(t, "CLIENT", "KILL", "TYPE", "pubsub"); got != int64(1) {
+			if got := s.Do(t, "CLIENT", "KILL", "TYPE", "pubsub"); got != int64(1) {
 				t.Fatalf("%v connections killed, want 1", got)
 			}
-			wait(t, "Lost", in.losses)
-			wait(t, "Gap", in.gaps)
-			if got := s.do(t, "PUBLISH", "gone", "x"); got != int64(0) {
+			redistest.Wait(t, "Lost", in.Losses)
+			redistest.Wait(t, "Gap", in.Gaps)
+			if got := s.Do(t, "PUBLISH", "gone", "x"); got != int64(0) {
 				t.Error("a removed channel is subscribed again")
 			}
 			for _, name := range []string{"a", "b"} {
-				if got := s.do(t, "PUBLISH", name, "x"); got != int64(1) {
+				if got := s.Do(t, "PUBLISH", name, "x"); got != int64(1) {
 					t.Errorf("after Gap a message to %s reached %v clients", name, got)
 				}
-				wait(t, "a message after Gap", in.messages)
+				redistest.Wait(t, "a message after Gap", in.Messages)
 			}
 		}
-		if len(in.gaps) > 0 {
-			t.Errorf("%d more gaps than connections killed", len(in.gaps))
+		if len(in.Gaps) > 0 {
+			t.Errorf("%d more gaps than connections killed", len(in.Gaps))
 		}
 	})
 }
 
 // An Add that the server does not confirm ends with its context, or with Close.
 func TestSubscribeAway(t *testing.T) {
-	for _, a := range adapters() {
-		t.Run(a.name, func(t *testing.T) {
+	for _, a := range redistest.Clients() {
+		t.Run(a.Name, func(t *testing.T) {
 			stuck := make(chan struct{})
 			t.Cleanup(func() { close(stuck) })
 			f := newFake(t, func(name string) string {
@@ -167,8 +139,8 @@ func TestSubscribeAway(t *testing.T) {
 				}
 				return "+PONG\r\n"
 			})
-			s := &server{adapter: a, at: lock.Endpoint("redis://" + f.addr)}
-			sub, _ := s.subscribe(t, lock.Config{})
+			s := &server{&redistest.Server{Client: a, At: lock.Endpoint("redis://" + f.addr)}}
+			sub, _ := s.Subscribe(t, lock.Config{})
 			ctx, cancel := context.WithCancel(t.Context())
 			cancel()
 			if err := sub.Add(ctx, "a"); !errors.Is(err, context.Canceled) {
@@ -179,7 +151,7 @@ func TestSubscribeAway(t *testing.T) {
 			if err := sub.Close(); err != nil {
 				t.Error(err)
 			}
-			if err := wait(t, "Add", done); !errors.Is(err, wire.ErrUnsent) {
+			if err := redistest.Wait(t, "Add", done); !errors.Is(err, wire.ErrUnsent) {
 				t.Errorf("Add on a subscription that is closed: %v", err)
 			}
 		})
@@ -189,8 +161,8 @@ func TestSubscribeAway(t *testing.T) {
 // Silence is a fault: a server that does not answer the PINGs is left for a
 // new connection.
 func TestSubscribeSilence(t *testing.T) {
-	for _, a := range adapters() {
-		t.Run(a.name, func(t *testing.T) {
+	for _, a := range redistest.Clients() {
+		t.Run(a.Name, func(t *testing.T) {
 			stuck := make(chan struct{})
 			var pings atomic.Int64
 			f := newFake(t, func(string) string {
@@ -200,9 +172,9 @@ func TestSubscribeSilence(t *testing.T) {
 				return "+PONG\r\n"
 			})
 			t.Cleanup(func() { close(stuck) })
-			s := &server{adapter: a, at: lock.Endpoint("redis://" + f.addr)}
-			_, in := s.subscribe(t, lock.Config{Timeout: 200 * time.Millisecond})
-			wait(t, "Gap", in.gaps)
+			s := &server{&redistest.Server{Client: a, At: lock.Endpoint("redis://" + f.addr)}}
+			_, in := s.Subscribe(t, lock.Config{Timeout: 200 * time.Millisecond})
+			redistest.Wait(t, "Gap", in.Gaps)
 		})
 	}
 }
@@ -210,7 +182,7 @@ func TestSubscribeSilence(t *testing.T) {
 // Close leaves no goroutine and no connection, and says no to what comes later.
 func TestSubscribeClose(t *testing.T) {
 	eachReal(t, func(t *testing.T, s *server) {
-		conn, err := s.dial(t.Context(), s.at, lock.Config{}.Filled())
+		conn, err := s.Dial(t.Context(), s.At, lock.Config{}.Filled())
 		if err != nil {
 			t.Fatal(err)
 		}

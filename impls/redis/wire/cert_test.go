@@ -1,4 +1,4 @@
-package redis_test
+package wire_test
 
 import (
 	"crypto/ecdsa"
