@@ -26,18 +26,6 @@ func redissonAlgos() []string {
 	return []string{"redis-reentrant", "redis-spin", "redis-fair", "redis-rw"}
 }
 
-// as takes key for a named owner, who must get it at once.
-func as(t *testing.T, l lock.Locker, key, owner string) lock.Lease {
-	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
-	defer cancel()
-	lease, err := l.(lock.Owned).AcquireAs(ctx, key, owner)
-	if err != nil {
-		t.Fatalf("AcquireAs %q: %v", owner, err)
-	}
-	return lease
-}
-
 func (s *server) hash(t *testing.T, key string) map[string]string {
 	t.Helper()
 	m := map[string]string{}
@@ -65,7 +53,7 @@ func TestRedissonTrace(t *testing.T) {
 					t.Fatal(err)
 				}
 				l := redistest.OpenVariant(t, s.Variant(t, algo), s.At, lock.Config{TTL: time.Minute})
-				outer := as(t, l, key, "7")
+				outer := redistest.AcquireAs(t, l, key, "7")
 				held := s.hash(t, key)
 				var field string
 				for field = range held {
@@ -76,7 +64,7 @@ func TestRedissonTrace(t *testing.T) {
 				if ttl := s.Do(t, "PTTL", key).(int64); ttl <= 50_000 || ttl > 60_000 {
 					t.Errorf("%s: PTTL %d, want about 60000", algo, ttl)
 				}
-				inner := as(t, l, key, "7")
+				inner := redistest.AcquireAs(t, l, key, "7")
 				if got := s.hash(t, key); !reflect.DeepEqual(got, map[string]string{field: "2"}) {
 					t.Errorf("%s: after re-entry HGETALL is %q", algo, got)
 				}
@@ -146,7 +134,7 @@ func TestRedissonForeign(t *testing.T) {
 			if got := s.hash(t, key); got[another] != "2" || len(got) != 1 {
 				t.Errorf("Release changed another's lock to %q", got)
 			}
-			again := as(t, l, key, another)
+			again := redistest.AcquireAs(t, l, key, another)
 			if got := s.hash(t, key); got[another] != "3" {
 				t.Errorf("re-entry of a foreign owner: %q", got)
 			}
@@ -260,7 +248,7 @@ func TestRedissonLostUnlock(t *testing.T) {
 			return reply, err
 		}}
 		l := s.OpenOver(t, "redis-spin", w.Dial(s.Dial), lock.Config{TTL: time.Minute})
-		outer, inner := as(t, l, "k", "7"), as(t, l, "k", "7")
+		outer, inner := redistest.AcquireAs(t, l, "k", "7"), redistest.AcquireAs(t, l, "k", "7")
 		// So that the script is known by its digest.
 		if err := redistest.MustTry(t, l, "other").Release(t.Context()); err != nil {
 			t.Fatal(err)

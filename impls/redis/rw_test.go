@@ -82,7 +82,7 @@ func TestRWTrace(t *testing.T) {
 			t.Errorf("second Release: %v", err)
 		}
 
-		outer, inner := as(t, l, "k", "7"), as(t, l, "k", "7")
+		outer, inner := redistest.AcquireAs(t, l, "k", "7"), redistest.AcquireAs(t, l, "k", "7")
 		var field string
 		for f := range s.hash(t, "k") {
 			if f != "mode" {
@@ -176,7 +176,7 @@ func TestRWRenewal(t *testing.T) {
 func TestRWDowngrade(t *testing.T) {
 	eachReal(t, func(t *testing.T, s *server) {
 		l := redistest.OpenVariant(t, s.Variant(t, "redis-rw"), s.At, lock.Config{TTL: time.Hour})
-		write := as(t, l, "k", another)
+		write := redistest.AcquireAs(t, l, "k", another)
 		s.Do(t, "HSET", "k", another, "1") // as its own client's read lock would
 		s.Do(t, "SET", "{k}:"+another+":rwlock_timeout:1", "1", "PX", 60_000)
 		reader := sharedLater(t.Context(), l)
@@ -203,7 +203,7 @@ func TestRWDowngrade(t *testing.T) {
 func TestRWDowngradeOwn(t *testing.T) {
 	eachReal(t, func(t *testing.T, s *server) {
 		l := redistest.OpenVariant(t, s.Variant(t, "redis-rw"), s.At, lock.Config{TTL: time.Hour})
-		write := as(t, l, "k", "7")
+		write := redistest.AcquireAs(t, l, "k", "7")
 		read, err := l.(lock.SharedOwned).AcquireSharedAs(t.Context(), "k", "7")
 		if err != nil {
 			t.Fatal(err)

@@ -16,6 +16,7 @@ import (
 	"slices"
 
 	"github.com/lockbench/lockbench/impls/lock"
+	"github.com/lockbench/lockbench/impls/redis/queue"
 	"github.com/lockbench/lockbench/impls/redis/wire"
 )
 
@@ -23,7 +24,7 @@ import (
 // order in which people discover them. Client is the library's short name and
 // becomes Variant.Client. Its Dial must know every topology.
 func Variants(client string, dial wire.Dial) []lock.Variant {
-	list := []lock.Variant{
+	list := slices.Concat([]lock.Variant{
 		setnx(client, dial),
 		setnxExpire(client, dial),
 		setnxLua(client, dial),
@@ -38,13 +39,12 @@ func Variants(client string, dial wire.Dial) []lock.Variant {
 		blpop(client, dial),
 		multi(client, dial),
 		redlockVariant(client, dial),
-		handoff(client, dial),
-		cohortLock(client, dial),
+	}, queue.Variants(client, dial), []lock.Variant{
 		reentrant(client, dial),
 		spin(client, dial),
 		fair(client, dial),
 		rw(client, dial),
-	}
+	})
 	for i := range list {
 		switch v := &list[i]; {
 		case v.Needs.Nodes > 1:

@@ -2,6 +2,7 @@ package redistest
 
 import (
 	"context"
+	"fmt"
 	"testing"
 	"time"
 
@@ -64,6 +65,16 @@ func Try(t *testing.T, l lock.Locker, key string) <-chan Result {
 func MustTry(t *testing.T, l lock.Locker, key string) lock.Lease {
 	t.Helper()
 	return Granted(t, "TryAcquire of a free key", Try(t, l, key))
+}
+
+// AcquireAs takes key for a named owner, who must get it at once.
+func AcquireAs(t *testing.T, l lock.Locker, key, owner string) lock.Lease {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	return Granted(t, fmt.Sprintf("AcquireAs %q", owner), Call(func() (lock.Lease, error) {
+		return l.(lock.Owned).AcquireAs(ctx, key, owner)
+	}))
 }
 
 // Granted is the lease that a call must get.

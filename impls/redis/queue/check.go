@@ -1,4 +1,4 @@
-package redis
+package queue
 
 import (
 	"cmp"
@@ -8,20 +8,24 @@ import (
 	"time"
 )
 
-// checkEvery is how long a lease that ended without a release stays unnoticed
+// maxShortPause is how long a lease that ended without a release stays unnoticed
 // by the first of those that wait, at most; less if a quarter of the TTL is. The
 // holder may be another process with a much shorter TTL.
-const checkEvery = 250 * time.Millisecond
+const maxShortPause = 250 * time.Millisecond
 
-// checkRarely is the longest that a process relies on its messages and on those
+// maxLongPause is the longest that a process relies on its messages and on those
 // before it in the queue.
-const checkRarely = 5 * time.Second
+const maxLongPause = 5 * time.Second
 
-// every is checkEvery where the TTL allows for it.
-func (h *queued) every() time.Duration { return min(max(h.Config.TTL/4, time.Millisecond), checkEvery) }
+// shortPause is checkEvery where the TTL allows for it.
+func (h *locker) shortPause() time.Duration {
+	return min(max(h.Config.TTL/4, time.Millisecond), maxShortPause)
+}
 
-// rarely is checkRarely where the TTL allows for it: most of a lease is left then.
-func (h *queued) rarely() time.Duration { return max(h.every(), min(h.Config.TTL/2, checkRarely)) }
+// longPause is checkRarely where the TTL allows for it: most of a lease is left then.
+func (h *locker) longPause() time.Duration {
+	return max(h.shortPause(), min(h.Config.TTL/2, maxLongPause))
+}
 
 // pause is how long a key needs no check of a process whose first waiter for it has
 // ahead others before it in the queue.
@@ -35,17 +39,17 @@ func (h *queued) rarely() time.Duration { return max(h.every(), min(h.Config.TTL
 // script counts to 20, where checkRarely is reached.
 //
 // One with a name is not so patient, for the key may be its owner's by another call.
-func (h *queued) pause(ahead int64, named bool) time.Duration {
+func (h *locker) pause(ahead int64, named bool) time.Duration {
 	if named {
-		return h.every()
+		return h.shortPause()
 	}
-	return min(time.Duration(min(ahead, 1<<20)+1)*h.every(), h.rarely())
+	return min(time.Duration(min(ahead, 1<<20)+1)*h.shortPause(), h.longPause())
 }
 
-// tend checks the keys that are waited for, each by itself: a server that does not
+// checkKeys checks the keys that are waited for, each by itself: a server that does not
 // answer holds up the checks of no other.
-func (h *queued) tend() {
-	every := h.every()
+func (h *locker) checkKeys() {
+	every := h.shortPause()
 	tick := time.NewTicker(every / 2)
 	defer tick.Stop()
 	for {
@@ -54,27 +58,27 @@ func (h *queued) tend() {
 			return
 		case <-tick.C:
 		}
-		for key, list := range h.stuck(time.Now().Add(every / 4)) { // the next tick would be later than due
-			h.tending.Go(func() { h.checkFor(key, list) })
+		for key, list := range h.dueKeys(time.Now().Add(every / 4)) { // the next tick would be later than due
+			h.running.Go(func() { h.checkByFirst(key, list) })
 		}
 	}
 }
 
-// tendSleepers looks at those that wait for a condition.
-func (h *queued) tendSleepers() {
-	tick := time.NewTicker(h.rarely())
+// checkSleepers looks at those that wait for a condition.
+func (h *locker) checkSleepers() {
+	tick := time.NewTicker(h.longPause())
 	defer tick.Stop()
 	for {
 		select {
 		case <-h.closed:
 			return
 		case <-tick.C:
-			h.lookAtSleepers()
+			h.checkConditions()
 		}
 	}
 }
 
-func (h *queued) isClosed() bool {
+func (h *locker) isClosed() bool {
 	select {
 	case <-h.closed:
 		return true
@@ -83,9 +87,9 @@ func (h *queued) isClosed() bool {
 	}
 }
 
-// stuck returns those that wait, by the keys that are to be checked by soon: a key is
+// dueKeys returns those that wait, by the keys that are to be checked by soon: a key is
 // due as soon as one of them is. They are not due again before the check is over.
-func (h *queued) stuck(soon time.Time) map[string][]*waiter {
+func (h *locker) dueKeys(soon time.Time) map[string][]*waiter {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	all, late := make(map[string][]*waiter), make(map[string]bool)
@@ -101,19 +105,19 @@ func (h *queued) stuck(soon time.Time) map[string][]*waiter {
 			continue
 		}
 		for _, w := range list {
-			w.due = soon.Add(h.Config.Timeout + h.rarely())
+			w.due = soon.Add(h.Config.Timeout + h.longPause())
 		}
 	}
 	return all
 }
 
-// checkFor checks key for list, which are those of this process that wait for it, by
+// checkByFirst checks key for list, which are those of this process that wait for it, by
 // the first that asked. The server may have queued another one first, so it answers
 // where the process stands, and the next check is as soon as that says.
-func (h *queued) checkFor(key string, list []*waiter) {
+func (h *locker) checkByFirst(key string, list []*waiter) {
 	first := slices.MinFunc(list, func(a, b *waiter) int { return cmp.Compare(a.number, b.number) })
 	sent := time.Now()
-	ahead, ok := h.look(key, []any{first.id})
+	ahead, ok := h.check(key, []any{first.id})
 	if !ok {
 		sent, ahead = time.Now(), 0
 	}
@@ -125,13 +129,13 @@ func (h *queued) checkFor(key string, list []*waiter) {
 	}
 }
 
-// mostIDs bounds the arguments of a script: Lua's stack is finite.
-const mostIDs = 500
+// maxIDs bounds the arguments of a script: Lua's stack is finite.
+const maxIDs = 500
 
 // recheck asks for all waiters for the keys that concern picks, after their
 // messages may have been missed.
-func (h *queued) recheck(concern func(key string) bool) {
-	h.lookAtSleepers()
+func (h *locker) recheck(concern func(key string) bool) {
+	h.checkConditions()
 	h.mu.Lock()
 	all := make(map[string][]*waiter)
 	for _, w := range h.waiting {
@@ -142,12 +146,12 @@ func (h *queued) recheck(concern func(key string) bool) {
 	h.mu.Unlock()
 	for key, list := range all {
 		slices.SortFunc(list, func(a, b *waiter) int { return cmp.Compare(a.number, b.number) })
-		for part := range slices.Chunk(list, mostIDs) {
+		for part := range slices.Chunk(list, maxIDs) {
 			ids := make([]any, len(part))
 			for i, w := range part {
 				ids[i] = w.id
 			}
-			h.look(key, ids)
+			h.check(key, ids)
 		}
 	}
 }
@@ -155,7 +159,7 @@ func (h *queued) recheck(concern func(key string) bool) {
 // fail ends the waits for the keys that concern picks: their server could not be
 // reached for as long as a command is waited for. It may still have the waiters
 // in its queue.
-func (h *queued) fail(concern func(key string) bool) {
+func (h *locker) fail(concern func(key string) bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	for id, w := range h.waiting {
@@ -163,19 +167,19 @@ func (h *queued) fail(concern func(key string) bool) {
 			continue
 		}
 		delete(h.waiting, id)
-		w.granted <- grant{err: errLost}
+		w.granted <- notice{err: errNoMessages}
 	}
 }
 
-var errLost = errors.New("the connection for messages is lost and cannot be made again")
+var errNoMessages = errors.New("the connection for messages is lost and cannot be made again")
 
-// look checks key for the waiters with these ids, and returns how many stand before the
+// check checks key for the waiters with these ids, and returns how many stand before the
 // first of this process in the queue. If it is not ok the work is left to the next check.
-func (h *queued) look(key string, ids []any) (ahead int64, ok bool) {
+func (h *locker) check(key string, ids []any) (ahead int64, ok bool) {
 	ctx, cancel := context.WithTimeout(context.Background(), h.Config.Timeout)
 	defer cancel()
 	sent := time.Now()
-	answer, err := h.Eval(ctx, "check", h.check, h.keysOf(key), ids...)
+	answer, err := h.Eval(ctx, "check", h.checkScript, h.keysOf(key), ids...)
 	reply, _ := answer.([]any)
 	if err != nil || len(reply) < 3 {
 		return 0, false
@@ -189,9 +193,9 @@ func (h *queued) look(key string, ids []any) (ahead int64, ok bool) {
 	unaware := h.waiting[holder] != nil // its message may be lost
 	h.mu.Unlock()
 	if unaware {
-		h.look(key, []any{holder})
+		h.check(key, []any{holder})
 	}
-	if nameIn(holder) != "" {
+	if suffixOf(holder) != "" {
 		h.joinHolder(ctx, key, holder)
 	}
 	// Most of the missing were granted the lock and gave it back while the check
@@ -207,7 +211,7 @@ func (h *queued) look(key string, ids []any) (ahead int64, ok bool) {
 	if len(lost) > 0 {
 		// One that leaves meanwhile is queued for nothing; the grant to it is
 		// returned, see message.
-		_, _ = h.Eval(ctx, "requeue", h.requeue, h.keysOf(key), lost...)
+		_, _ = h.Eval(ctx, "requeue", h.requeueScript, h.keysOf(key), lost...)
 	}
 	return ahead, true
 }

@@ -1,4 +1,4 @@
-package redis
+package queue
 
 import (
 	"context"
@@ -12,17 +12,17 @@ import (
 	"github.com/lockbench/lockbench/impls/redis/wire"
 )
 
-//go:embed handoff_wait.lua
-var handoffWait string
+//go:embed wait.lua
+var waitSource string
 
-//go:embed handoff_signal.lua
-var handoffSignal string
+//go:embed signal.lua
+var signalSource string
 
-//go:embed handoff_wake.lua
-var handoffWake string
+//go:embed wake.lua
+var wakeSource string
 
-//go:embed handoff_asleep.lua
-var handoffAsleep string
+//go:embed asleep.lua
+var asleepSource string
 
 // The conditions of redis-handoff. An owner that waits for one stands in a list
 // on the server, {key}:cond, as ID CONDITION. A signal moves the first live one
@@ -52,15 +52,15 @@ type condScripts struct{ wait, signal, wake, asleep *wire.Script }
 
 func newCondScripts() condScripts {
 	return condScripts{
-		wait: handoffScript(handoffHolds + handoffWait), signal: handoffScript(handoffHolds + handoffSignal),
-		wake: handoffScript(handoffWake), asleep: handoffScript(handoffAsleep),
+		wait: newScript(holdsSource + waitSource), signal: newScript(holdsSource + signalSource),
+		wake: newScript(wakeSource), asleep: newScript(asleepSource),
 	}
 }
 
 func condKey(key string) string { return wire.Beside(key, "cond") }
 
-// sleepKeys are the keys of the scripts: KEYS[4] is empty on a single server.
-func (h *queued) sleepKeys(key string) []string {
+// condKeys are the keys of the scripts: KEYS[4] is empty on a single server.
+func (h *locker) condKeys(key string) []string {
 	keys := h.keysOf(key)
 	if len(keys) == 3 {
 		keys = append(keys, "")
@@ -81,26 +81,26 @@ func (h *queued) sleepKeys(key string) []string {
 // An owner with a name that holds the key more than once would keep it, and
 // Wait returns an error at once; the lease goes on. To free all its holds, as
 // Java's monitors do, would open a critical section that an outer call is in.
-func (l *handed) Wait(ctx context.Context, cond string) error {
-	h, old := l.from, l.hold.Load()
+func (l *lease) Wait(ctx context.Context, cond string) error {
+	h, old := l.locker, l.grant.Load()
 	if err := h.over(ctx); errors.Is(err, wire.ErrClosed) {
 		return fmt.Errorf("%w: %w", lock.ErrUncertain, err)
 	} else if err != nil {
 		return err
 	}
-	if err := h.inboxes.ready(ctx, l.key); err != nil {
+	if err := h.inboxes.subscribed(ctx, l.key); err != nil {
 		return fmt.Errorf("redis: cannot listen: %w", err)
 	}
 	if !old.Stop() {
 		return lock.ErrLost
 	}
 	uncut := context.WithoutCancel(ctx)
-	w := h.expect(l.key, nameIn(old.id), &cond)
+	w := h.newWaiter(l.key, suffixOf(old.id), &cond)
 	sent := time.Now()
-	reply, err := h.Eval(uncut, "wait", h.cond.wait, h.sleepKeys(l.key), old.value, w.id, cond)
+	reply, err := h.Eval(uncut, "wait", h.cond.wait, h.condKeys(l.key), old.value, w.id, cond)
 	if err == nil && reply == int64(-1) {
 		h.forget(w.id)
-		l.hold.Store(h.hold(l.key, old.id, old.token, sent)) // goes on, renewed by the script
+		l.grant.Store(h.newGrant(l.key, old.id, old.token, sent)) // goes on, renewed by the script
 		return errNested
 	}
 	switch {
@@ -109,19 +109,19 @@ func (l *handed) Wait(ctx context.Context, cond string) error {
 		return lock.ErrLost
 	case wire.Unanswered(err):
 		h.forget(w.id)
-		h.desert(w)
+		h.abandon(w)
 		return wire.Uncertain(err)
 	case wire.Died(err): // who has died renews nothing
 		h.forget(w.id)
 		return err
 	case err != nil:
 		h.forget(w.id)
-		l.hold.Store(h.hold(l.key, old.id, old.token, old.Deadline().Add(-h.Config.TTL))) // goes on as it was
+		l.grant.Store(h.newGrant(l.key, old.id, old.token, old.Deadline().Add(-h.Config.TTL))) // goes on as it was
 		return err
 	}
 	h.forget(old.id)
 	h.mu.Lock()
-	w.listed = true
+	w.sleeping = true
 	h.mu.Unlock()
 	var ended error
 	select {
@@ -129,12 +129,12 @@ func (l *handed) Wait(ctx context.Context, cond string) error {
 		return l.resume(w, g, sent)
 	case <-h.closed:
 	case <-ctx.Done():
-		if ended, err = h.rouse(ctx, w); err != nil {
+		if ended, err = h.wake(ctx, w); err != nil {
 			h.forget(w.id)
 			if wire.Died(err) { // and tidies up nothing
 				return err
 			}
-			h.desert(w)
+			h.abandon(w)
 			return fmt.Errorf("%w: %w: %w", lock.ErrUncertain, ended, err)
 		}
 	}
@@ -150,12 +150,12 @@ func (l *handed) Wait(ctx context.Context, cond string) error {
 	}
 }
 
-// rouse moves w, whose context has ended, to the queue of the lock, and returns
+// wake moves w, whose context has ended, to the queue of the lock, and returns
 // the context's error unless w had been moved before.
-func (h *queued) rouse(ctx context.Context, w *waiter) (ended, err error) {
+func (h *locker) wake(ctx context.Context, w *waiter) (ended, err error) {
 	ended = fmt.Errorf("redis: wait for a condition ended: %w", lock.Ended(ctx))
 	sent := time.Now()
-	reply, err := h.Eval(context.WithoutCancel(ctx), "wake", h.cond.wake, h.sleepKeys(w.key), w.id, *w.asleep)
+	reply, err := h.Eval(context.WithoutCancel(ctx), "wake", h.cond.wake, h.condKeys(w.key), w.id, *w.cond)
 	if err != nil {
 		return ended, err
 	}
@@ -173,17 +173,17 @@ func (h *queued) rouse(ctx context.Context, w *waiter) (ended, err error) {
 	}
 	if token > 0 {
 		delete(h.waiting, w.id)
-		h.handed[w.id] = struct{}{}
-		w.granted <- grant{token: uint64(token), since: sent}
+		h.delivered[w.id] = struct{}{}
+		w.granted <- notice{token: uint64(token), since: sent}
 		return ended, nil
 	}
-	h.awake(w)
+	h.moveToQueue(w)
 	return ended, nil
 }
 
-// desert takes w out of the list of those that sleep, and out of the queue, once
+// abandon takes w out of the list of those that sleep, and out of the queue, once
 // the server can be asked again: a signal that went to w would be lost.
-func (h *queued) desert(w *waiter) {
+func (h *locker) abandon(w *waiter) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	select {
@@ -191,12 +191,12 @@ func (h *queued) desert(w *waiter) {
 		return
 	default:
 	}
-	h.tending.Go(func() {
+	h.running.Go(func() {
 		for {
 			ctx, cancel := context.WithTimeout(context.Background(), h.Config.Timeout)
-			_, err := h.Do(ctx, "wake", "LREM", condKey(w.key), 1, w.id+" "+*w.asleep)
+			_, err := h.Do(ctx, "wake", "LREM", condKey(w.key), 1, w.id+" "+*w.cond)
 			if err == nil {
-				_, err = h.Eval(ctx, "leave", h.leave, h.keysOf(w.key), w.id)
+				_, err = h.Eval(ctx, "leave", h.leaveScript, h.keysOf(w.key), w.id)
 			}
 			cancel()
 			if err == nil {
@@ -205,65 +205,65 @@ func (h *queued) desert(w *waiter) {
 			select {
 			case <-h.closed:
 				return
-			case <-time.After(h.rarely()):
+			case <-time.After(h.longPause()):
 			}
 		}
 	})
 }
 
-// awake makes w a waiter in the queue of the lock, behind those that are there.
-func (h *queued) awake(w *waiter) {
+// moveToQueue makes w a waiter in the queue of the lock, behind those that are there.
+func (h *locker) moveToQueue(w *waiter) {
 	if !w.queued {
 		w.queued, w.number = true, h.Number()
 	}
 }
 
 // resume makes l hold what was granted to w.
-func (l *handed) resume(w *waiter, g grant, sent time.Time) error {
+func (l *lease) resume(w *waiter, g notice, sent time.Time) error {
 	if g.err != nil {
 		return fmt.Errorf("redis: waiting: %w: %w", lock.ErrUncertain, g.err)
 	}
 	if g.since.After(sent) {
 		sent = g.since
 	}
-	l.from.Config.Count.Wakeup()
-	l.hold.Store(l.from.hold(l.key, w.id, g.token, sent))
+	l.locker.Config.Count.Wakeup()
+	l.grant.Store(l.locker.newGrant(l.key, w.id, g.token, sent))
 	return nil
 }
 
 // Signal wakes one owner that waits for cond.
-func (l *handed) Signal(ctx context.Context, cond string) error { return l.signal(ctx, cond, 1) }
+func (l *lease) Signal(ctx context.Context, cond string) error { return l.signal(ctx, cond, 1) }
 
 // Broadcast wakes all owners that wait for cond.
-func (l *handed) Broadcast(ctx context.Context, cond string) error { return l.signal(ctx, cond, 0) }
+func (l *lease) Broadcast(ctx context.Context, cond string) error { return l.signal(ctx, cond, 0) }
 
-func (l *handed) signal(ctx context.Context, cond string, most int) error {
-	return wire.Freed(l.from.Eval(ctx, "signal", l.from.cond.signal, l.from.sleepKeys(l.key), l.hold.Load().value, cond, most))
+func (l *lease) signal(ctx context.Context, cond string, most int) error {
+	return wire.Freed(l.locker.Eval(ctx, "signal", l.locker.cond.signal, l.locker.condKeys(l.key), l.grant.Load().value, cond, most))
 }
 
-// lookAtSleepers asks the server which of those that wait for a condition are
+// checkConditions asks the server which of those that wait for a condition are
 // still in its list. The others were moved to the queue, or were lost with the
 // list; the checks of the queue look after them from then on. An error leaves
 // the work to the next time.
-func (h *queued) lookAtSleepers() {
+func (h *locker) checkConditions() {
 	h.mu.Lock()
 	entries := make(map[string][]any) // by key
 	by := make(map[string]*waiter)    // by entry
 	for _, w := range h.waiting {
-		if w.listed && !w.queued {
-			entry := w.id + " " + *w.asleep
+		if w.sleeping && !w.queued {
+			entry := w.id + " " + *w.cond
 			entries[w.key] = append(entries[w.key], entry)
 			by[entry] = w
 		}
 	}
 	h.mu.Unlock()
 	for key, list := range entries {
-		for part := range slices.Chunk(list, mostIDs) {
+		for part := range slices.Chunk(list, maxIDs) {
 			if h.isClosed() { // each look may take its time
 				return
 			}
 			ctx, cancel := context.WithTimeout(context.Background(), h.Config.Timeout)
-			answer, err := h.Eval(ctx, "asleep", h.cond.asleep, h.sleepKeys(key), part...)
+			answer, err := h.Eval(ctx, "asleep", h.cond.asleep, h.condKeys(key), part...)
 			cancel()
 			missing, ok := answer.([]any)
 			if err != nil || !ok {
@@ -272,7 +272,7 @@ func (h *queued) lookAtSleepers() {
 			h.mu.Lock()
 			for _, m := range missing {
 				if text, _ := m.(string); by[text] != nil {
-					h.awake(by[text])
+					h.moveToQueue(by[text])
 				}
 			}
 			h.mu.Unlock()
@@ -280,4 +280,4 @@ func (h *queued) lookAtSleepers() {
 	}
 }
 
-var _ lock.Conder = (*handed)(nil)
+var _ lock.Conder = (*lease)(nil)

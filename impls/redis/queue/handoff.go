@@ -1,4 +1,4 @@
-package redis
+package queue
 
 import (
 	"context"
@@ -14,26 +14,26 @@ import (
 	"github.com/lockbench/lockbench/impls/redis/wire"
 )
 
-//go:embed handoff_names.lua
-var handoffNames string
+//go:embed names.lua
+var namesSource string
 
-//go:embed handoff_pass.lua
-var handoffPass string
+//go:embed pass.lua
+var passSource string
 
-//go:embed handoff_acquire.lua
-var handoffAcquire string
+//go:embed acquire.lua
+var acquireSource string
 
-//go:embed handoff_release.lua
-var handoffRelease string
+//go:embed release.lua
+var releaseSource string
 
-//go:embed handoff_leave.lua
-var handoffLeave string
+//go:embed leave.lua
+var leaveSource string
 
-//go:embed handoff_check.lua
-var handoffCheck string
+//go:embed check.lua
+var checkSource string
 
-//go:embed handoff_requeue.lua
-var handoffRequeue string
+//go:embed requeue.lua
+var requeueSource string
 
 // handoff queues the waiters on the server. Release hands the lease straight to
 // the first of them inside its script, and tells that waiter's process alone.
@@ -88,7 +88,7 @@ func handoff(client string, dial wire.Dial) lock.Variant {
 			return []string{key, queueKey(key), fenceKey(key), condKey(key)}
 		},
 		Open: func(ctx context.Context, d lock.Deployment, c lock.Config) (lock.Locker, error) {
-			h, err := openQueued(ctx, dial, d, c)
+			h, err := open(ctx, dial, d, c)
 			if err != nil {
 				return nil, err
 			}
@@ -97,71 +97,74 @@ func handoff(client string, dial wire.Dial) lock.Variant {
 	}
 }
 
-func openQueued(ctx context.Context, dial wire.Dial, d lock.Deployment, c lock.Config) (*queued, error) {
+func open(ctx context.Context, dial wire.Dial, d lock.Deployment, c lock.Config) (*locker, error) {
 	s, err := wire.OpenSession(ctx, dial, d, c)
 	if err != nil {
 		return nil, err
 	}
-	h := &queued{
-		Session: s, waiting: make(map[string]*waiter), handed: make(map[string]struct{}),
-		closed:  make(chan struct{}),
-		acquire: handoffScript(handoffAcquire), release: handoffScript(handoffRelease),
-		leave: handoffScript(handoffHolds + handoffLeave), check: handoffScript(handoffHolds + handoffCheck),
-		requeue: handoffScript(handoffHolds + handoffRequeue),
-		cond:    newCondScripts(), owners: newOwnedScripts(),
+	h := &locker{
+		Session: s, waiting: make(map[string]*waiter), delivered: make(map[string]struct{}),
+		closed:        make(chan struct{}),
+		acquireScript: newScript(acquireSource), releaseScript: newScript(releaseSource),
+		leaveScript: newScript(holdsSource + leaveSource), checkScript: newScript(holdsSource + checkSource),
+		requeueScript: newScript(holdsSource + requeueSource),
+		cond:          newCondScripts(), owners: newOwnedScripts(),
 	}
-	h.renewals = wire.Renewals(s, handoffScript(handoffHolds+handoffRenew))
+	h.renewals = wire.Renewals(s, newScript(holdsSource+renewSource))
 	opening, cancel := context.WithTimeout(ctx, s.Config.Timeout)
 	defer cancel()
-	if err := h.listen(opening, d.Nodes[0]); err != nil {
+	if err := h.openInboxes(opening, d.Nodes[0]); err != nil {
 		_ = s.Conn.Close()
 		return nil, fmt.Errorf("redis: cannot listen: %w", err)
 	}
-	h.tending.Go(h.tend)
-	h.tending.Go(h.tendSleepers)
+	h.running.Go(h.checkKeys)
+	h.running.Go(h.checkSleepers)
 	return h, nil
 }
 
-func handoffScript(source string) *wire.Script {
-	return wire.NewScript(handoffNames + handoffPass + source)
+func newScript(source string) *wire.Script {
+	return wire.NewScript(namesSource + passSource + source)
 }
 
 // queueKey is the name of the list of key's waiters, in the slot of key.
 func queueKey(key string) string { return wire.Beside(key, "queue") }
 
-// queued is the Locker of redis-handoff.
-type queued struct {
+// fenceKey is the name of the counter of key's tokens, which is that of redis-fenced.
+func fenceKey(key string) string { return wire.Beside(key, "fence") }
+
+// locker is the Locker of redis-handoff.
+type locker struct {
 	*wire.Session
-	renewals                                *lock.Batch
-	acquire, release, leave, check, requeue *wire.Script
-	cond                                    condScripts
-	owners                                  ownedScripts
-	inboxes                                 inboxes
-	tending                                 sync.WaitGroup
+	renewals                                                              *lock.Batch
+	acquireScript, releaseScript, leaveScript, checkScript, requeueScript *wire.Script
+	cond                                                                  condScripts
+	owners                                                                ownedScripts
+	inboxes                                                               inboxes
+	running                                                               sync.WaitGroup
 
 	once   sync.Once
 	closed chan struct{}
 
-	mu      sync.Mutex
-	waiting map[string]*waiter  // by id
-	handed  map[string]struct{} // the ids that were granted from the queue and not released yet
+	mu        sync.Mutex
+	waiting   map[string]*waiter  // by id
+	delivered map[string]struct{} // the ids that were granted from the queue and not released yet
 }
 
 // waiter is one Acquire in the queue.
 type waiter struct {
-	key, id string
-	named   bool       // it acts for an owner with a name
-	number  uint64     // grows with the calls of Acquire
-	queued  bool       // the server has said so; before that a check would not find it
-	due     time.Time  // when its key is worth a check, see [queued.pause]
-	asleep  *string    // the condition that it waits for first, nil if none
-	listed  bool       // the server has said that it stands in the list of those that sleep
-	granted chan grant // capacity 1
+	key, id  string
+	named    bool        // it acts for an owner with a name
+	number   uint64      // grows with the calls of Acquire
+	queued   bool        // the server has said so; before that a check would not find it
+	due      time.Time   // when its key is worth a check, see [queued.pause]
+	cond     *string     // the condition that it waits for first, nil if none
+	sleeping bool        // the server has said that it stands in the list of those that sleep
+	granted  chan notice // capacity 1
 }
 
-// grant is the end of a wait: the token, and an instant before which the lease
+// notice is the end of a wait: the token, and an instant before which the lease
 // did not begin.
-type grant struct {
+type notice struct {
 	token uint64
 	since time.Time
 	err   error // instead of a grant: the service has failed
@@ -169,18 +172,18 @@ type grant struct {
 
 // id names a waiter: process, number, who it acts for if that is not itself (see
 // named), and the TTL of its lease in ms.
-func (h *queued) id(name string) (string, uint64) {
+func (h *locker) id(name string) (string, uint64) {
 	n := h.Number()
 	return h.Prefix + ":" + strconv.FormatUint(n, 10) + name + ":" + strconv.FormatInt(wire.Millis(h.Config.TTL), 10), n
 }
 
 // keysOf are the keys of the scripts.
-func (h *queued) keysOf(key string) []string {
-	return append([]string{key, queueKey(key), fenceKey(key)}, h.inboxes.beside(key)...)
+func (h *locker) keysOf(key string) []string {
+	return append([]string{key, queueKey(key), fenceKey(key)}, h.inboxes.keys(key)...)
 }
 
 // over is why nothing can be acquired any more, or nil.
-func (h *queued) over(ctx context.Context) error {
+func (h *locker) over(ctx context.Context) error {
 	if h.isClosed() {
 		return wire.ErrClosed
 	}
@@ -190,24 +193,24 @@ func (h *queued) over(ctx context.Context) error {
 	return nil
 }
 
-func (h *queued) TryAcquire(ctx context.Context, key string) (lock.Lease, error) {
+func (h *locker) TryAcquire(ctx context.Context, key string) (lock.Lease, error) {
 	if err := h.over(ctx); err != nil {
 		return nil, err
 	}
 	h.Config.Count.Attempt()
-	return leased(h.try(ctx, key))
+	return asLease(h.try(ctx, key))
 }
 
-func (h *queued) Acquire(ctx context.Context, key string) (lock.Lease, error) {
+func (h *locker) Acquire(ctx context.Context, key string) (lock.Lease, error) {
 	if err := h.over(ctx); err != nil {
 		return nil, err
 	}
 	h.Config.Count.Attempt()
-	return leased(h.line(ctx, key, ""))
+	return asLease(h.enqueue(ctx, key, ""))
 }
 
-// leased keeps a nil *handed from becoming a Lease that is not nil.
-func leased(l *handed, err error) (lock.Lease, error) {
+// asLease keeps a nil *handed from becoming a Lease that is not nil.
+func asLease(l *lease, err error) (lock.Lease, error) {
 	if err != nil {
 		return nil, err
 	}
@@ -215,50 +218,50 @@ func leased(l *handed, err error) (lock.Lease, error) {
 }
 
 // try takes key if it is free.
-func (h *queued) try(ctx context.Context, key string) (*handed, error) {
+func (h *locker) try(ctx context.Context, key string) (*lease, error) {
 	id, _ := h.id("")
 	sent := time.Now()
-	token, _, err := h.ask(context.WithoutCancel(ctx), h.acquire, key, id, 0)
+	token, _, err := h.request(context.WithoutCancel(ctx), h.acquireScript, key, id, 0)
 	if err == nil && token == 0 {
 		return nil, lock.ErrHeld
 	}
-	return h.settle(ctx, key, id, token, sent, err)
+	return h.finish(ctx, key, id, token, sent, err)
 }
 
-// line takes key, or queues for it. Name is "", or how an owner appears in ids.
-func (h *queued) line(ctx context.Context, key, name string) (*handed, error) {
-	if err := h.inboxes.ready(ctx, key); err != nil {
+// enqueue takes key, or queues for it. Name is "", or how an owner appears in ids.
+func (h *locker) enqueue(ctx context.Context, key, name string) (*lease, error) {
+	if err := h.inboxes.subscribed(ctx, key); err != nil {
 		return nil, fmt.Errorf("redis: cannot listen: %w", err)
 	}
 	// The grant may arrive before the answer that says that we wait.
-	w := h.expect(key, name, nil)
+	w := h.newWaiter(key, name, nil)
 	sent := time.Now()
-	script := h.acquire
+	script := h.acquireScript
 	if w.named {
 		script = h.owners.enter // it may be the holder
 	}
-	token, ahead, err := h.ask(context.WithoutCancel(ctx), script, key, w.id, 1)
+	token, ahead, err := h.request(context.WithoutCancel(ctx), script, key, w.id, 1)
 	if err != nil || token > 0 {
 		h.forget(w.id)
-		return h.settle(ctx, key, w.id, token, sent, err)
+		return h.finish(ctx, key, w.id, token, sent, err)
 	}
-	h.stands(w, sent, ahead)
+	h.setQueued(w, sent, ahead)
 	return h.await(ctx, w, sent)
 }
 
-// expect makes a waiter whose grant is received from now on. Name is as in line;
+// newWaiter makes a waiter whose grant is received from now on. Name is as in line;
 // asleep is the condition that it waits for first, if any.
-func (h *queued) expect(key, name string, asleep *string) *waiter {
+func (h *locker) newWaiter(key, name string, asleep *string) *waiter {
 	id, n := h.id(name)
-	w := &waiter{key: key, id: id, named: name != "", number: n, asleep: asleep, granted: make(chan grant, 1)}
+	w := &waiter{key: key, id: id, named: name != "", number: n, cond: asleep, granted: make(chan notice, 1)}
 	h.mu.Lock()
 	h.waiting[id] = w
 	h.mu.Unlock()
 	return w
 }
 
-// stands notes that a request sent at sent has queued w behind ahead others.
-func (h *queued) stands(w *waiter, sent time.Time, ahead int64) {
+// setQueued notes that a request sent at sent has queued w behind ahead others.
+func (h *locker) setQueued(w *waiter, sent time.Time, ahead int64) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	w.queued, w.due = true, sent.Add(h.pause(ahead, w.named))
@@ -266,7 +269,7 @@ func (h *queued) stands(w *waiter, sent time.Time, ahead int64) {
 
 // await waits for the grant to w, which stands in the queue since a request that was
 // sent at sent.
-func (h *queued) await(ctx context.Context, w *waiter, sent time.Time) (*handed, error) {
+func (h *locker) await(ctx context.Context, w *waiter, sent time.Time) (*lease, error) {
 	select {
 	case g := <-w.granted:
 		if g.err != nil {
@@ -276,7 +279,7 @@ func (h *queued) await(ctx context.Context, w *waiter, sent time.Time) (*handed,
 			sent = g.since
 		}
 		h.Config.Count.Wakeup()
-		return h.settle(ctx, w.key, w.id, g.token, sent, nil)
+		return h.finish(ctx, w.key, w.id, g.token, sent, nil)
 	case <-ctx.Done():
 	case <-h.closed:
 	}
@@ -286,12 +289,12 @@ func (h *queued) await(ctx context.Context, w *waiter, sent time.Time) (*handed,
 		// The server skips us once our inbox is gone, but a grant may have come first.
 		return nil, fmt.Errorf("%w: %w", lock.ErrUncertain, err)
 	}
-	return nil, h.depart(ctx, w.key, w.id, err)
+	return nil, h.leave(ctx, w.key, w.id, err)
 }
 
-// ask runs a script of acquire and returns the token of a grant, or 0 and how many
+// request runs a script of acquire and returns the token of a grant, or 0 and how many
 // stand before id in the queue.
-func (h *queued) ask(ctx context.Context, script *wire.Script, key, id string, wait int) (token uint64, ahead int64, err error) {
+func (h *locker) request(ctx context.Context, script *wire.Script, key, id string, wait int) (token uint64, ahead int64, err error) {
 	reply, err := h.Eval(ctx, "acquire", script, h.keysOf(key), id, wait)
 	if err != nil {
 		return 0, 0, err
@@ -306,64 +309,64 @@ func (h *queued) ask(ctx context.Context, script *wire.Script, key, id string, w
 	return uint64(n), 0, nil
 }
 
-// settle turns the outcome of an attempt into a lease, or into an error that
+// finish turns the outcome of an attempt into a lease, or into an error that
 // leaves nothing behind.
-func (h *queued) settle(ctx context.Context, key, id string, token uint64, sent time.Time, err error) (*handed, error) {
+func (h *locker) finish(ctx context.Context, key, id string, token uint64, sent time.Time, err error) (*lease, error) {
 	switch {
 	case err != nil && wire.Unanswered(err):
-		return nil, h.depart(ctx, key, id, err)
+		return nil, h.leave(ctx, key, id, err)
 	case err != nil:
 		return nil, err
 	}
-	lease := &handed{from: h, key: key}
-	lease.hold.Store(h.hold(key, id, token, sent))
+	lease := &lease{locker: h, key: key}
+	lease.grant.Store(h.newGrant(key, id, token, sent))
 	if ended := h.over(ctx); ended != nil {
 		return nil, h.Session.GiveBack(ctx, lease, ended)
 	}
 	return lease, nil
 }
 
-// depart takes id out of the queue, or passes on what it was granted, and
+// leave takes id out of the queue, or passes on what it was granted, and
 // returns the error of the attempt.
-func (h *queued) depart(ctx context.Context, key, id string, err error) error {
+func (h *locker) leave(ctx context.Context, key, id string, err error) error {
 	ctx, cancel := h.Bounded(ctx)
 	defer cancel()
-	if _, e := h.Eval(ctx, "leave", h.leave, h.keysOf(key), id); e != nil && !wire.Died(e) {
+	if _, e := h.Eval(ctx, "leave", h.leaveScript, h.keysOf(key), id); e != nil && !wire.Died(e) {
 		return fmt.Errorf("%w; leaving the queue: %w: %w", err, lock.ErrUncertain, e)
 	}
-	return doubtAsked(err)
+	return uncertainAcquire(err)
 }
 
-// doubtAsked marks the loss of the answer to acquire as uncertain even though
+// uncertainAcquire marks the loss of the answer to acquire as uncertain even though
 // the waiter has left: the lost command may yet run. The inbox gives back what
 // it is granted then.
-func doubtAsked(err error) error {
-	if errors.Is(err, wire.ErrClosed) || isEnded(err) {
+func uncertainAcquire(err error) error {
+	if errors.Is(err, wire.ErrClosed) || isContextError(err) {
 		return err
 	}
 	return wire.Uncertain(err)
 }
 
-func isEnded(err error) bool {
+func isContextError(err error) bool {
 	return errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)
 }
 
-func (h *queued) forget(id string) {
+func (h *locker) forget(id string) {
 	h.mu.Lock()
 	delete(h.waiting, id)
-	delete(h.handed, id)
+	delete(h.delivered, id)
 	h.mu.Unlock()
 }
 
 // message delivers one grant, TOKEN:ID KEY.
-func (h *queued) message(payload string, since time.Time) {
+func (h *locker) message(payload string, since time.Time) {
 	value, key, _ := strings.Cut(payload, " ")
 	if h.deliver(value, since) {
 		return
 	}
 	// Nobody waits: the command that queued the waiter ran after its answer had
 	// been given up, or the script by which it left did not get through.
-	h.tending.Go(func() {
+	h.running.Go(func() {
 		ctx, cancel := h.Bounded(context.Background())
 		defer cancel()
 		h.giveBack(ctx, key, value)
@@ -372,7 +375,7 @@ func (h *queued) message(payload string, since time.Time) {
 
 // deliver hands a grant, TOKEN:ID, to its waiter. It reports whether there is
 // one, or was: a check may have found the grant before its message came.
-func (h *queued) deliver(value string, since time.Time) bool {
+func (h *locker) deliver(value string, since time.Time) bool {
 	text, id, _ := strings.Cut(value, ":")
 	token, err := strconv.ParseUint(text, 10, 64)
 	if err != nil {
@@ -382,27 +385,27 @@ func (h *queued) deliver(value string, since time.Time) bool {
 	defer h.mu.Unlock()
 	w := h.waiting[id]
 	if w == nil {
-		_, known := h.handed[id]
+		_, known := h.delivered[id]
 		return known
 	}
 	delete(h.waiting, id)
-	h.handed[id] = struct{}{}
-	w.granted <- grant{token: token, since: since}
+	h.delivered[id] = struct{}{}
+	w.granted <- notice{token: token, since: since}
 	return true
 }
 
 // Close leaves the queued waiters to be skipped, which they are once the inbox
 // is closed. Further calls do nothing.
-func (h *queued) Close() (err error) {
+func (h *locker) Close() (err error) {
 	h.once.Do(func() {
 		h.mu.Lock() // see desert
 		close(h.closed)
 		h.mu.Unlock()
 		h.inboxes.Close()
-		h.tending.Wait()
+		h.running.Wait()
 		err = h.Session.Close()
 	})
 	return err
 }
 
-var _ lock.Tryer = (*queued)(nil)
+var _ lock.Tryer = (*locker)(nil)

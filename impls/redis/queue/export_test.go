@@ -1,4 +1,4 @@
-package redis
+package queue
 
 import (
 	"cmp"
@@ -13,18 +13,18 @@ import (
 
 // Waiting is how many owners of l, a Locker of redis-cohort, wait for key.
 func Waiting(l lock.Locker, key string) int {
-	c := l.(*cohorts)
+	c := l.(*cohortLocker)
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if g := c.keys[key]; g != nil {
-		return g.members.Len()
+		return g.waiters.Len()
 	}
 	return 0
 }
 
 // Passes is how often l passed key on since it last asked the server.
 func Passes(l lock.Locker, key string) int {
-	c := l.(*cohorts)
+	c := l.(*cohortLocker)
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if g := c.keys[key]; g != nil && g.tenure != nil {
@@ -35,7 +35,7 @@ func Passes(l lock.Locker, key string) int {
 
 // Cohorts is how many keys l knows of.
 func Cohorts(l lock.Locker) int {
-	c := l.(*cohorts)
+	c := l.(*cohortLocker)
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return len(c.keys)
@@ -44,7 +44,7 @@ func Cohorts(l lock.Locker) int {
 // Due tells in how long a check is due of each that waits in l, a Locker of
 // redis-handoff, in the order of the calls.
 func Due(l lock.Locker) (in []time.Duration) {
-	h := l.(*queued)
+	h := l.(*locker)
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	for _, w := range slices.SortedFunc(maps.Values(h.waiting), func(a, b *waiter) int { return cmp.Compare(a.number, b.number) }) {
@@ -53,14 +53,14 @@ func Due(l lock.Locker) (in []time.Duration) {
 	return in
 }
 
-// Place is how many stand before the first waiter of l, a Locker of redis-handoff, in the
+// QueuePosition is how many stand before the first waiter of l, a Locker of redis-handoff, in the
 // queue for key, as a check by the one that asked first is told.
-func Place(ctx context.Context, l lock.Locker, key string) (int64, error) {
-	h := l.(*queued)
+func QueuePosition(ctx context.Context, l lock.Locker, key string) (int64, error) {
+	h := l.(*locker)
 	h.mu.Lock()
 	first := slices.MinFunc(slices.Collect(maps.Values(h.waiting)), func(a, b *waiter) int { return cmp.Compare(a.number, b.number) })
 	h.mu.Unlock()
-	reply, err := wire.Eval(ctx, h.Conn, h.check, h.keysOf(key), first.id)
+	reply, err := wire.Eval(ctx, h.Conn, h.checkScript, h.keysOf(key), first.id)
 	if err != nil {
 		return 0, err
 	}

@@ -1,4 +1,4 @@
-package redis_test
+package queue_test
 
 import (
 	"context"
@@ -13,8 +13,8 @@ import (
 
 	"github.com/lockbench/lockbench/harness/locktest"
 	"github.com/lockbench/lockbench/impls/lock"
-	"github.com/lockbench/lockbench/impls/redis"
 	"github.com/lockbench/lockbench/impls/redis/internal/redistest"
+	"github.com/lockbench/lockbench/impls/redis/queue"
 )
 
 func callAs(ctx context.Context, l lock.Locker, owner string) <-chan redistest.Result {
@@ -47,11 +47,11 @@ func TestOwnedCount(t *testing.T) {
 	eachServer(t, func(t *testing.T, s *server) {
 		for i, name := range []string{"me", "", "a b", "a:b", "1,2", ".", "*", "%", "é\x00\n"} {
 			a, b := s.Open(t, "redis-handoff", nil), s.Open(t, "redis-handoff", nil)
-			mine := []lock.Lease{as(t, a, "k", name)}
+			mine := []lock.Lease{redistest.AcquireAs(t, a, "k", name)}
 			next := enqueueAs(t.Context(), t, s, b, name, 1) // the same name elsewhere
 			last := enqueue(t.Context(), t, s, a, 2)
 			for range 3 {
-				mine = append(mine, as(t, a, "k", name))
+				mine = append(mine, redistest.AcquireAs(t, a, "k", name))
 			}
 			first := tokenOf(mine[0])
 			for _, n := range []int{1, 0, 3, 2} {
@@ -126,10 +126,10 @@ func TestOwnedLostAnswer(t *testing.T) {
 			}
 			return reply, err
 		}}
-		v := redistest.Find(t, redis.Variants(s.Name, w.Dial(s.Dial)), "redis-handoff")
+		v := redistest.Find(t, queue.Variants(s.Name, w.Dial(s.Dial)), "redis-handoff")
 		a := redistest.OpenVariant(t, v, s.At, lock.Config{TTL: time.Hour, Renew: time.Hour})
-		held := as(t, a, "k", "me")
-		redistest.Release(t, as(t, a, "k", "me")) // so that the server knows the scripts
+		held := redistest.AcquireAs(t, a, "k", "me")
+		redistest.Release(t, redistest.AcquireAs(t, a, "k", "me")) // so that the server knows the scripts
 		on.Store(true)
 		if r := redistest.Wait(t, "AcquireAs", callAs(t.Context(), a, "me")); !errors.Is(r.Err, lock.ErrUncertain) {
 			t.Errorf("the answer was lost: %v", r.Err)
@@ -153,7 +153,7 @@ func TestOwnedRenewalAndLoss(t *testing.T) {
 	eachServer(t, func(t *testing.T, s *server) {
 		a := redistest.OpenVariant(t, s.Variant(t, "redis-handoff"), s.At, lock.Config{TTL: time.Minute, Renew: 10 * time.Millisecond})
 		b := s.Open(t, "redis-handoff", nil)
-		first, second := as(t, a, "k", "me"), as(t, a, "k", "me")
+		first, second := redistest.AcquireAs(t, a, "k", "me"), redistest.AcquireAs(t, a, "k", "me")
 		renewed := func(when string) {
 			t.Helper()
 			s.Do(t, "PEXPIRE", "k", 20_000)
@@ -162,7 +162,7 @@ func TestOwnedRenewalAndLoss(t *testing.T) {
 		renewed("of two holds")
 		redistest.Release(t, first)
 		renewed("of the second hold")
-		third := as(t, a, "k", "me")
+		third := redistest.AcquireAs(t, a, "k", "me")
 		for i, l := range []lock.Lease{second, third} {
 			select {
 			case <-l.Lost():
@@ -172,7 +172,7 @@ func TestOwnedRenewalAndLoss(t *testing.T) {
 		}
 		s.Expire(t, "k")
 		// A new grant to the same name is no hold of the old one.
-		next := as(t, b, "k", "me")
+		next := redistest.AcquireAs(t, b, "k", "me")
 		for i, l := range []lock.Lease{second, third} {
 			redistest.Wait(t, "the loss", l.Lost())
 			if err := l.Release(t.Context()); !errors.Is(err, lock.ErrLost) {
@@ -223,7 +223,7 @@ func TestOwnedWait(t *testing.T) {
 	eachServer(t, func(t *testing.T, s *server) {
 		a := redistest.OpenVariant(t, s.Variant(t, "redis-handoff"), s.At, lock.Config{TTL: time.Minute, Renew: 10 * time.Millisecond})
 		b := s.Open(t, "redis-handoff", nil)
-		outer, inner := as(t, a, "k", "me"), as(t, a, "k", "me")
+		outer, inner := redistest.AcquireAs(t, a, "k", "me"), redistest.AcquireAs(t, a, "k", "me")
 		err := inner.(lock.Conder).Wait(t.Context(), "c")
 		if err == nil || errors.Is(err, lock.ErrLost) || errors.Is(err, lock.ErrUncertain) || !strings.Contains(err.Error(), "other holds") {
 			t.Fatalf("Wait with an outer hold: %v", err)
@@ -236,8 +236,8 @@ func TestOwnedWait(t *testing.T) {
 		redistest.Until(t, "a renewal after the refusal", func() bool { return s.Do(t, "PTTL", "k").(int64) > 20_000 })
 		before := tokenOf(inner)
 		woke := sleep(t.Context(), t, s, inner, "c", 1)
-		held := as(t, b, "k", "you")
-		nested := as(t, b, "k", "you")
+		held := redistest.AcquireAs(t, b, "k", "you")
+		nested := redistest.AcquireAs(t, b, "k", "you")
 		signal(t, nested, "c")
 		redistest.Release(t, nested)
 		redistest.Release(t, held)
@@ -245,7 +245,7 @@ func TestOwnedWait(t *testing.T) {
 		if tokenOf(inner) <= before {
 			t.Errorf("token %d after %d", tokenOf(inner), before)
 		}
-		again := as(t, a, "k", "me") // it has kept its name
+		again := redistest.AcquireAs(t, a, "k", "me") // it has kept its name
 		redistest.Release(t, inner)
 		redistest.Release(t, again)
 		if n := s.Do(t, "EXISTS", "k", queued, sleeping); n != int64(0) {
@@ -259,7 +259,7 @@ func TestOwnedLostMessage(t *testing.T) {
 	eachServer(t, func(t *testing.T, s *server) {
 		var on atomic.Bool
 		deaf := redistest.Mute(s.Dial, &on)
-		v := redistest.Find(t, redis.Variants(s.Name, deaf), "redis-handoff")
+		v := redistest.Find(t, queue.Variants(s.Name, deaf), "redis-handoff")
 		a := redistest.OpenVariant(t, v, s.At, lock.Config{TTL: time.Hour})
 		held := redistest.MustTry(t, s.Open(t, "redis-handoff", nil), "k")
 		first := enqueueAs(t.Context(), t, s, a, "me", 1)

@@ -1,4 +1,4 @@
-package redis_test
+package queue_test
 
 import (
 	"context"
@@ -9,8 +9,8 @@ import (
 	"time"
 
 	"github.com/lockbench/lockbench/impls/lock"
-	"github.com/lockbench/lockbench/impls/redis"
 	"github.com/lockbench/lockbench/impls/redis/internal/redistest"
+	"github.com/lockbench/lockbench/impls/redis/queue"
 )
 
 // taker takes and releases key by l again and again until ctx ends.
@@ -75,7 +75,7 @@ func (s *server) ends(t *testing.T, held lock.Lease) {
 // Who stands far back in the queue looks seldom, whether its process has just joined
 // or knows its place from a check, and often as soon as it is the first.
 func TestHandoffChecksByPlace(t *testing.T) {
-	s := &server{redistest.StartReal(t, redistest.Clients()[0], redis.Variants)}
+	s := &server{redistest.StartReal(t, redistest.Clients()[0], queue.Variants)}
 	held := redistest.MustTry(t, s.Open(t, "redis-handoff", nil), "k")
 	ctx, leave := context.WithCancel(t.Context())
 	var checks atomic.Int64
@@ -91,7 +91,7 @@ func TestHandoffChecksByPlace(t *testing.T) {
 	}
 	last := redistest.OpenVariant(t, s.Variant(t, "redis-handoff"), s.At, lock.Config{TTL: 4 * time.Second, Hook: hook})
 	mine := enqueue(t.Context(), t, s, last, 10)
-	rarely := func() bool { return redis.Due(last)[0] > later }
+	rarely := func() bool { return queue.Due(last)[0] > later }
 	redistest.Until(t, "a new waiter with a late check", rarely)
 	redistest.Until(t, "its first check", func() bool { return checks.Load() > 0 })
 	redistest.Until(t, "a late check after that", rarely)
@@ -101,7 +101,7 @@ func TestHandoffChecksByPlace(t *testing.T) {
 			t.Error("one that left was granted the key")
 		}
 	}
-	redistest.Until(t, "a check soon", func() bool { return redis.Due(last)[0] <= soon })
+	redistest.Until(t, "a check soon", func() bool { return queue.Due(last)[0] <= soon })
 	s.ends(t, held)
 	redistest.Release(t, redistest.Granted(t, "the last", mine))
 }
@@ -165,12 +165,12 @@ func TestHandoffChecksInTheServersOrder(t *testing.T) {
 		g := redistest.NewGate("before-acquire")
 		l := s.Open(t, "redis-handoff", once(g))
 		held, called, second, others := inverted(t, s, l, g)
-		if n, err := redis.Place(t.Context(), l, "k"); n != 0 || err != nil {
+		if n, err := queue.QueuePosition(t.Context(), l, "k"); n != 0 || err != nil {
 			t.Errorf("%d stand before the process (%v), want none", n, err)
 		}
 		redistest.Release(t, held)
 		redistest.Release(t, redistest.Granted(t, "the second call", second))
-		if n, err := redis.Place(t.Context(), l, "k"); n != 1 || err != nil {
+		if n, err := queue.QueuePosition(t.Context(), l, "k"); n != 1 || err != nil {
 			t.Errorf("%d stand before the process (%v), want 1", n, err)
 		}
 		for _, w := range append(others, called) {

@@ -1,4 +1,4 @@
-package redis
+package queue
 
 import (
 	"context"
@@ -11,16 +11,16 @@ import (
 
 // inboxes are where a session is told of grants.
 type inboxes interface {
-	// ready returns once a grant of key would be received.
-	ready(ctx context.Context, key string) error
-	// beside is what the scripts must know of the inboxes for key, as further
+	// subscribed returns once a grant of key would be received.
+	subscribed(ctx context.Context, key string) error
+	// keys is what the scripts must know of the inboxes for key, as further
 	// keys.
-	beside(key string) []string
+	keys(key string) []string
 	Close()
 }
 
-// listen opens the inboxes of h on the server at ep.
-func (h *queued) listen(ctx context.Context, ep lock.Endpoint) error {
+// openInboxes opens the inboxes of h on the server at ep.
+func (h *locker) openInboxes(ctx context.Context, ep lock.Endpoint) error {
 	if conn, ok := h.Conn.(wire.Sharded); ok {
 		a, err := wire.ParseAddress(ep)
 		if err != nil {
@@ -31,8 +31,8 @@ func (h *queued) listen(ctx context.Context, ep lock.Endpoint) error {
 	}
 	all := func(string) bool { return true }
 	b := &inbox{
-		message: h.message, patience: h.Config.Timeout, down: func() { h.fail(all) },
-		gap: func() { h.tending.Go(func() { h.recheck(all) }) }, // it asks the server, which takes a while
+		message: h.message, timeout: h.Config.Timeout, down: func() { h.fail(all) },
+		gap: func() { h.running.Go(func() { h.recheck(all) }) }, // it asks the server, which takes a while
 	}
 	h.inboxes = b
 	return b.open(ctx, h.Conn, "lockbench:inbox:"+h.Prefix)
@@ -54,7 +54,7 @@ type slotInboxes struct {
 	slots map[string]int // by the inbox
 }
 
-func newSlotInboxes(h *queued, conn wire.Sharded, seeds []string) *slotInboxes {
+func newSlotInboxes(h *locker, conn wire.Sharded, seeds []string) *slotInboxes {
 	b := &slotInboxes{Shards: wire.NewShards(conn, seeds, h.Config), prefix: h.Prefix, names: make(map[int]string), slots: make(map[string]int)}
 	concern := func(channel string) func(string) bool {
 		b.mu.Lock()
@@ -63,12 +63,12 @@ func newSlotInboxes(h *queued, conn wire.Sharded, seeds []string) *slotInboxes {
 		return func(key string) bool { return wire.Slot(key) == slot }
 	}
 	b.Message = func(_, payload string, since time.Time) { h.message(payload, since) }
-	b.Gap = func(channel string) { h.tending.Go(func() { h.recheck(concern(channel)) }) }
+	b.Gap = func(channel string) { h.running.Go(func() { h.recheck(concern(channel)) }) }
 	b.Down = func(channel string) { h.fail(concern(channel)) }
 	return b
 }
 
-func (b *slotInboxes) beside(key string) []string { return []string{b.name(wire.Slot(key))} }
+func (b *slotInboxes) keys(key string) []string { return []string{b.name(wire.Slot(key))} }
 
 // name is what the names of the inboxes in slot begin with.
 func (b *slotInboxes) name(slot int) string {
@@ -82,7 +82,7 @@ func (b *slotInboxes) name(slot int) string {
 	return name
 }
 
-func (b *slotInboxes) ready(ctx context.Context, key string) error {
+func (b *slotInboxes) subscribed(ctx context.Context, key string) error {
 	return b.Add(ctx, b.name(wire.Slot(key))+b.prefix)
 }
 
@@ -94,8 +94,8 @@ type inbox struct {
 	gap     func() // likewise, after messages may have been missed
 	// down is called once no connection could be made for patience, and again each
 	// patience until one can.
-	down     func()
-	patience time.Duration
+	down    func()
+	timeout time.Duration
 
 	sub   wire.Subscription
 	mu    sync.Mutex
@@ -122,13 +122,13 @@ func (b *inbox) open(ctx context.Context, conn wire.Conn, channel string) error 
 		Lost: func() {
 			b.mu.Lock()
 			if b.alarm == nil { // or a connection has come and gone before anything was received
-				b.alarm = time.AfterFunc(b.patience, b.alert)
+				b.alarm = time.AfterFunc(b.timeout, b.alert)
 			}
 			b.mu.Unlock()
 		},
 		Gap: func() {
 			b.mu.Lock()
-			b.quiet()
+			b.stopAlarm()
 			b.mu.Unlock()
 			b.gap()
 		},
@@ -144,16 +144,16 @@ func (b *inbox) open(ctx context.Context, conn wire.Conn, channel string) error 
 	return nil
 }
 
-func (b *inbox) ready(context.Context, string) error { return nil }
+func (b *inbox) subscribed(context.Context, string) error { return nil }
 
-func (b *inbox) beside(string) []string { return nil }
+func (b *inbox) keys(string) []string { return nil }
 
 // close ends the subscription and waits for the goroutines behind it.
 func (b *inbox) Close() {
 	_ = b.sub.Close() // it only ever drops the connection
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.quiet()
+	b.stopAlarm()
 }
 
 // alert calls down, and comes again: others may wait by then.
@@ -161,7 +161,7 @@ func (b *inbox) alert() {
 	b.mu.Lock()
 	lost := b.alarm != nil
 	if lost {
-		b.alarm.Reset(b.patience)
+		b.alarm.Reset(b.timeout)
 	}
 	b.mu.Unlock()
 	if lost {
@@ -169,8 +169,8 @@ func (b *inbox) alert() {
 	}
 }
 
-// quiet ends the alarm. It needs b.mu.
-func (b *inbox) quiet() {
+// stopAlarm ends the alarm. It needs b.mu.
+func (b *inbox) stopAlarm() {
 	if b.alarm != nil {
 		b.alarm.Stop()
 		b.alarm = nil

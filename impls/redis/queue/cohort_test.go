@@ -1,4 +1,4 @@
-package redis_test
+package queue_test
 
 import (
 	"context"
@@ -12,8 +12,8 @@ import (
 
 	"github.com/lockbench/lockbench/harness/locktest"
 	"github.com/lockbench/lockbench/impls/lock"
-	"github.com/lockbench/lockbench/impls/redis"
 	"github.com/lockbench/lockbench/impls/redis/internal/redistest"
+	"github.com/lockbench/lockbench/impls/redis/queue"
 )
 
 // openCohort opens redis-cohort with passes that no time cuts short.
@@ -31,7 +31,7 @@ func (s *server) openCohort(t *testing.T, passes int, c lock.Config) lock.Locker
 func behind(ctx context.Context, t *testing.T, l lock.Locker, n int) <-chan redistest.Result {
 	t.Helper()
 	done := redistest.Acquire(ctx, l, "k")
-	redistest.Until(t, fmt.Sprintf("%d that wait in the process", n), func() bool { return redis.Waiting(l, "k") == n })
+	redistest.Until(t, fmt.Sprintf("%d that wait in the process", n), func() bool { return queue.Waiting(l, "k") == n })
 	return done
 }
 
@@ -106,7 +106,7 @@ func TestCohortGivesWay(t *testing.T) {
 		}
 		theirs := enqueue(t.Context(), t, s, other, 1)
 		for range k { // what is left of this turn, at most
-			if redis.Passes(ours, "k") == k {
+			if queue.Passes(ours, "k") == k {
 				break
 			}
 			step()
@@ -282,7 +282,7 @@ func TestCohortUncertainEnd(t *testing.T) {
 						return reply, err
 					}
 				}
-				v := redistest.Find(t, redis.Variants(s.Name, w.Dial(s.Dial)), "redis-cohort")
+				v := redistest.Find(t, queue.Variants(s.Name, w.Dial(s.Dial)), "redis-cohort")
 				ours := redistest.OpenVariant(t, v, s.At, lock.Config{TTL: time.Hour, Cohort: lock.Cohort{Time: time.Nanosecond}})
 				// The script is known to the server from here on, so that the cut
 				// meets the question itself.
@@ -478,7 +478,7 @@ func TestCohortStorm(t *testing.T) {
 		}
 		redistest.Until(t, "a free key and an empty queue", func() bool { return s.Do(t, "EXISTS", "k", queued) == int64(0) })
 		for _, l := range lockers[:2] {
-			if n := redis.Cohorts(l); n != 0 {
+			if n := queue.Cohorts(l); n != 0 {
 				t.Errorf("%d keys are remembered", n)
 			}
 		}

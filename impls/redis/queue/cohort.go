@@ -1,4 +1,4 @@
-package redis
+package queue
 
 import (
 	"container/list"
@@ -13,8 +13,8 @@ import (
 	"github.com/lockbench/lockbench/impls/redis/wire"
 )
 
-//go:embed cohort_yield.lua
-var cohortYield string
+//go:embed yield.lua
+var yieldSource string
 
 // cohortLock is handoff with one place in the server's queue for each process,
 // whose owners pass the lease among themselves.
@@ -74,19 +74,19 @@ func cohortLock(client string, dial wire.Dial) lock.Variant {
 		Unsafe: lock.Pause | lock.ServerClock | lock.Failover | lock.Restart,
 		Keys:   func(key string) []string { return []string{key, queueKey(key), fenceKey(key)} },
 		Open: func(ctx context.Context, d lock.Deployment, c lock.Config) (lock.Locker, error) {
-			h, err := openQueued(ctx, dial, d, c)
+			h, err := open(ctx, dial, d, c)
 			if err != nil {
 				return nil, err
 			}
-			return &cohorts{line: h, yield: handoffScript(cohortYield), keys: make(map[string]*cohort)}, nil
+			return &cohortLocker{locker: h, yield: newScript(yieldSource), keys: make(map[string]*cohort)}, nil
 		},
 	}
 }
 
-// cohorts is the Locker of redis-cohort.
-type cohorts struct {
-	line  *queued // between processes
-	yield *wire.Script
+// cohortLocker is the Locker of redis-cohort.
+type cohortLocker struct {
+	locker *locker // between processes
+	yield  *wire.Script
 
 	mu      sync.Mutex // one for all keys: it is held for less than a microsecond at a time
 	closing bool       // nothing is started any more
@@ -97,59 +97,59 @@ type cohorts struct {
 // cohort is the owners of one process at one key, while there are any. All
 // fields are guarded by cohorts.mu.
 type cohort struct {
-	*cohorts
+	*cohortLocker
 	key     string
-	members list.List // of *member, in the order of arrival
-	tenure  *tenure   // the lease of the process, nil while it has none
-	seek    *seek     // the way to the next one, nil while nobody is on it
+	waiters list.List   // of *member, in the order of arrival
+	tenure  *tenure     // the lease of the process, nil while it has none
+	wait    *serverWait // the way to the next one, nil while nobody is on it
 }
 
-// seek is one wait in the server's queue on behalf of a cohort.
-type seek struct {
+// serverWait is one wait in the server's queue on behalf of a cohort.
+type serverWait struct {
 	cancel context.CancelFunc
 	done   chan struct{}
 	err    error // of a wait that nobody was left for; read it after done
 }
 
-// member is one owner that waits.
-type member struct {
-	group   *cohort
-	place   *list.Element // nil once it has been served; guarded by mu
+// localWaiter is one owner that waits.
+type localWaiter struct {
+	cohort  *cohort
+	element *list.Element // nil once it has been served; guarded by mu
 	granted chan outcome  // capacity 1
 }
 
 type outcome struct {
-	lease *passed
+	lease *cohortLease
 	err   error
 }
 
-// arrive puts an owner that waits for key at the end of the line.
-func (c *cohorts) arrive(key string) *member {
+// join puts an owner that waits for key at the end of the line.
+func (c *cohortLocker) join(key string) *localWaiter {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	g := c.at(key)
-	s := &member{group: g, granted: make(chan outcome, 1)}
-	s.place = g.members.PushBack(s)
+	s := &localWaiter{cohort: g, granted: make(chan outcome, 1)}
+	s.element = g.waiters.PushBack(s)
 	switch {
 	case g.tenure != nil:
-		g.watch()
-	case g.seek == nil:
-		g.look(nil, time.Time{})
+		g.watchLoss()
+	case g.wait == nil:
+		g.startWait(nil, time.Time{})
 	}
 	return s
 }
 
 // at returns the cohort of key. Its caller puts something into it, or calls tidy.
-func (c *cohorts) at(key string) *cohort {
+func (c *cohortLocker) at(key string) *cohort {
 	g := c.keys[key]
 	if g == nil {
-		g = &cohort{cohorts: c, key: key}
+		g = &cohort{cohortLocker: c, key: key}
 		c.keys[key] = g
 	}
 	return g
 }
 
-func (g *cohort) idle() bool { return g.tenure == nil && g.seek == nil && g.members.Len() == 0 }
+func (g *cohort) idle() bool { return g.tenure == nil && g.wait == nil && g.waiters.Len() == 0 }
 
 // tidy forgets a cohort that has nothing to do.
 func (g *cohort) tidy() {
@@ -158,11 +158,11 @@ func (g *cohort) tidy() {
 	}
 }
 
-func (c *cohorts) TryAcquire(ctx context.Context, key string) (lock.Lease, error) {
-	if err := c.line.over(ctx); err != nil {
+func (c *cohortLocker) TryAcquire(ctx context.Context, key string) (lock.Lease, error) {
+	if err := c.locker.over(ctx); err != nil {
 		return nil, err
 	}
-	c.line.Config.Count.Attempt()
+	c.locker.Config.Count.Attempt()
 	c.mu.Lock()
 	g := c.at(key)
 	if !g.idle() {
@@ -170,66 +170,66 @@ func (c *cohorts) TryAcquire(ctx context.Context, key string) (lock.Lease, error
 		return nil, lock.ErrHeld
 	}
 	// Those that come meanwhile wait for the answer. There is nothing to cancel.
-	s := &seek{cancel: func() {}, done: make(chan struct{})}
-	g.seek = s
+	s := &serverWait{cancel: func() {}, done: make(chan struct{})}
+	g.wait = s
 	c.mu.Unlock()
-	lease, err := c.line.try(ctx, key)
+	lease, err := c.locker.try(ctx, key)
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	g.seek = nil
+	g.wait = nil
 	close(s.done)
 	if err != nil {
-		g.goOn()
+		g.waitAgain()
 		return nil, err
 	}
-	g.begin(lease)
-	return g.grant(lease.Token()), nil
+	g.startTenure(lease)
+	return g.newLease(lease.Token()), nil
 }
 
-func (c *cohorts) Acquire(ctx context.Context, key string) (lock.Lease, error) {
-	if err := c.line.over(ctx); err != nil {
+func (c *cohortLocker) Acquire(ctx context.Context, key string) (lock.Lease, error) {
+	if err := c.locker.over(ctx); err != nil {
 		return nil, err
 	}
-	c.line.Config.Count.Attempt()
-	s := c.arrive(key)
+	c.locker.Config.Count.Attempt()
+	s := c.join(key)
 	select {
 	case o := <-s.granted:
 		return c.accept(ctx, o)
 	case <-ctx.Done():
-	case <-c.line.closed:
+	case <-c.locker.closed:
 	}
 	return c.leave(ctx, s)
 }
 
 // accept turns what a member was given into the result of its Acquire.
-func (c *cohorts) accept(ctx context.Context, o outcome) (lock.Lease, error) {
+func (c *cohortLocker) accept(ctx context.Context, o outcome) (lock.Lease, error) {
 	if o.err != nil {
 		return nil, o.err
 	}
-	ended := c.line.over(ctx)
+	ended := c.locker.over(ctx)
 	if ended == nil {
 		return o.lease, nil
 	}
-	return nil, c.line.Session.GiveBack(ctx, o.lease, ended)
+	return nil, c.locker.Session.GiveBack(ctx, o.lease, ended)
 }
 
 // leave gives up the place of a caller that waits no longer.
-func (c *cohorts) leave(ctx context.Context, s *member) (lock.Lease, error) {
+func (c *cohortLocker) leave(ctx context.Context, s *localWaiter) (lock.Lease, error) {
 	c.mu.Lock()
-	if s.place == nil {
+	if s.element == nil {
 		c.mu.Unlock()
 		return c.accept(ctx, <-s.granted)
 	}
-	g := s.group
-	g.members.Remove(s.place)
-	var last *seek
-	if g.members.Len() == 0 && g.seek != nil {
-		last = g.seek
+	g := s.cohort
+	g.waiters.Remove(s.element)
+	var last *serverWait
+	if g.waiters.Len() == 0 && g.wait != nil {
+		last = g.wait
 		last.cancel()
 	}
 	g.tidy()
 	g.mu.Unlock()
-	err := g.line.over(ctx)
+	err := g.locker.over(ctx)
 	if errors.Is(err, wire.ErrClosed) {
 		return nil, fmt.Errorf("%w: %w", lock.ErrUncertain, err)
 	}
@@ -242,67 +242,67 @@ func (c *cohorts) leave(ctx context.Context, s *member) (lock.Lease, error) {
 	return nil, err
 }
 
-// look starts to wait in the server's queue: as w, which a request sent at sent
+// startWait starts to wait in the server's queue: as w, which a request sent at sent
 // has put there, or, without w, as a new waiter. It returns nil after Close.
-func (g *cohort) look(w *waiter, sent time.Time) *seek {
+func (g *cohort) startWait(w *waiter, sent time.Time) *serverWait {
 	if g.closing {
 		g.fail(fmt.Errorf("%w: %w", lock.ErrUncertain, wire.ErrClosed))
 		return nil
 	}
 	ctx, cancel := context.WithCancel(context.Background())
-	s := &seek{cancel: cancel, done: make(chan struct{})}
-	g.seek = s
+	s := &serverWait{cancel: cancel, done: make(chan struct{})}
+	g.wait = s
 	g.running.Go(func() {
 		defer cancel()
 		defer close(s.done)
 		if w != nil {
-			lease, err := g.line.await(ctx, w, sent)
-			g.found(ctx, s, lease, err)
+			lease, err := g.locker.await(ctx, w, sent)
+			g.endWait(ctx, s, lease, err)
 			return
 		}
-		lease, err := g.line.line(ctx, g.key, "")
-		g.found(ctx, s, lease, err)
+		lease, err := g.locker.enqueue(ctx, g.key, "")
+		g.endWait(ctx, s, lease, err)
 	})
 	return s
 }
 
-// found ends the wait s.
-func (g *cohort) found(ctx context.Context, s *seek, lease *handed, err error) {
+// endWait ends the wait s.
+func (g *cohort) endWait(ctx context.Context, s *serverWait, lease *lease, err error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if err == nil && g.members.Len() == 0 {
+	if err == nil && g.waiters.Len() == 0 {
 		g.mu.Unlock()
-		back, cancel := g.line.Bounded(ctx)
+		back, cancel := g.locker.Bounded(ctx)
 		err = lease.Release(back)
 		cancel()
 		g.mu.Lock()
-		g.seek = nil
+		g.wait = nil
 		if err != nil && !errors.Is(err, lock.ErrLost) {
 			s.err = fmt.Errorf("the key could not be given back: %w: %w", lock.ErrUncertain, err)
 		}
-		g.goOn()
+		g.waitAgain()
 		return
 	}
-	g.seek = nil
+	g.wait = nil
 	switch {
 	case err == nil:
-		g.begin(lease)
-		g.serve(lease.Token())
+		g.startTenure(lease)
+		g.grantFirst(lease.Token())
 	case ctx.Err() != nil:
 		if errors.Is(err, lock.ErrUncertain) {
 			s.err = err
 		}
-		g.goOn() // for those that came after the last had left
+		g.waitAgain() // for those that came after the last had left
 	default:
 		g.fail(err)
 	}
 }
 
-// goOn waits in the server's queue if anybody waits here. The cohort must have
+// waitAgain waits in the server's queue if anybody waits here. The cohort must have
 // neither a tenure nor a seek.
-func (g *cohort) goOn() {
-	if g.members.Len() > 0 {
-		g.look(nil, time.Time{})
+func (g *cohort) waitAgain() {
+	if g.waiters.Len() > 0 {
+		g.startWait(nil, time.Time{})
 		return
 	}
 	g.tidy()
@@ -310,27 +310,27 @@ func (g *cohort) goOn() {
 
 // fail gives err to all that wait.
 func (g *cohort) fail(err error) {
-	for g.members.Len() > 0 {
+	for g.waiters.Len() > 0 {
 		g.first().granted <- outcome{err: err}
 	}
 	g.tidy()
 }
 
 // first takes the first member out of the queue.
-func (g *cohort) first() *member {
-	s := g.members.Remove(g.members.Front()).(*member)
-	s.place = nil
+func (g *cohort) first() *localWaiter {
+	s := g.waiters.Remove(g.waiters.Front()).(*localWaiter)
+	s.element = nil
 	return s
 }
 
 // Close leaves all that wait.
-func (c *cohorts) Close() error {
+func (c *cohortLocker) Close() error {
 	c.mu.Lock()
 	c.closing = true
 	c.mu.Unlock()
-	err := c.line.Close()
+	err := c.locker.Close()
 	c.running.Wait()
 	return err
 }
 
-var _ lock.Tryer = (*cohorts)(nil)
+var _ lock.Tryer = (*cohortLocker)(nil)

@@ -1,4 +1,4 @@
-package redis
+package queue
 
 import (
 	"context"
@@ -33,14 +33,14 @@ func (c *checked) Do(_ context.Context, args ...any) (any, error) {
 // seen them in another order than that in which they asked.
 func TestStuck(t *testing.T) {
 	var conn checked
-	h := &queued{
+	h := &locker{
 		Session: wire.NewSession(&conn, lock.Config{TTL: time.Minute, Timeout: time.Second}),
-		waiting: make(map[string]*waiter), check: wire.NewScript(""), inboxes: new(inbox),
+		waiting: make(map[string]*waiter), checkScript: wire.NewScript(""), inboxes: new(inbox),
 	}
 	due := func(after time.Duration) (keys []string) {
-		for key, list := range h.stuck(time.Now().Add(after)) {
+		for key, list := range h.dueKeys(time.Now().Add(after)) {
 			conn.asked = nil
-			h.checkFor(key, list)
+			h.checkByFirst(key, list)
 			keys = append(keys, key)
 		}
 		slices.Sort(keys)
@@ -49,10 +49,10 @@ func TestStuck(t *testing.T) {
 	// place is where the checks find the process: it is looked at by then, and not before.
 	place := func(after time.Duration) {
 		t.Helper()
-		if got := due(after - h.every()/2); got != nil {
+		if got := due(after - h.shortPause()/2); got != nil {
 			t.Errorf("%v before %v", got, after)
 		}
-		if got := due(after + h.every()/2); !slices.Equal(got, []string{"k"}) || !slices.Equal(conn.asked, []string{"first"}) {
+		if got := due(after + h.shortPause()/2); !slices.Equal(got, []string{"k"}) || !slices.Equal(conn.asked, []string{"first"}) {
 			t.Errorf("after %v: keys %v by %v, want k by first", after, got, conn.asked)
 		}
 	}
@@ -64,23 +64,23 @@ func TestStuck(t *testing.T) {
 	} {
 		h.waiting[w.id] = w
 	}
-	h.stands(h.waiting["first"], now, 31)
-	h.stands(h.waiting["second"], now, 1)
+	h.setQueued(h.waiting["first"], now, 31)
+	h.setQueued(h.waiting["second"], now, 1)
 	conn.ahead = 3
-	place(2 * h.every())
+	place(2 * h.shortPause())
 	conn.ahead = 0
-	place(4 * h.every())
+	place(4 * h.shortPause())
 	conn.ahead = 20
-	place(h.every())
+	place(h.shortPause())
 	conn.fails = true
-	place(h.rarely())
+	place(h.longPause())
 	conn.fails = false
-	place(h.every())
-	h.stands(h.waiting["unheard"], time.Now(), 2) // the queue has become shorter
-	place(3 * h.every())
+	place(h.shortPause())
+	h.setQueued(h.waiting["unheard"], time.Now(), 2) // the queue has become shorter
+	place(3 * h.shortPause())
 	named := &waiter{id: "named", key: "k", number: 4, named: true}
 	h.waiting[named.id] = named
-	h.stands(named, time.Now(), 25) // its owner may get the key by another call
-	place(h.every())
-	place(h.every())
+	h.setQueued(named, time.Now(), 25) // its owner may get the key by another call
+	place(h.shortPause())
+	place(h.shortPause())
 }

@@ -1,4 +1,4 @@
-package redis
+package queue
 
 import (
 	"context"
@@ -12,20 +12,20 @@ import (
 	"github.com/lockbench/lockbench/impls/redis/wire"
 )
 
-//go:embed handoff_holds.lua
-var handoffHolds string
+//go:embed holds.lua
+var holdsSource string
 
-//go:embed handoff_enter.lua
-var handoffEnter string
+//go:embed enter.lua
+var enterSource string
 
-//go:embed handoff_exit.lua
-var handoffExit string
+//go:embed exit.lua
+var exitSource string
 
-//go:embed handoff_join.lua
-var handoffJoin string
+//go:embed join.lua
+var joinSource string
 
-//go:embed handoff_renew.lua
-var handoffRenew string
+//go:embed renew.lua
+var renewSource string
 
 // The owners of redis-handoff that have a name. A name counts within one Locker:
 // the same name in another process is another owner.
@@ -49,8 +49,8 @@ type ownedScripts struct{ enter, exit, join *wire.Script }
 
 func newOwnedScripts() ownedScripts {
 	return ownedScripts{
-		enter: handoffScript(handoffHolds + handoffEnter), exit: handoffScript(handoffHolds + handoffExit),
-		join: handoffScript(handoffHolds + handoffJoin),
+		enter: newScript(holdsSource + enterSource), exit: newScript(holdsSource + exitSource),
+		join: newScript(holdsSource + joinSource),
 	}
 }
 
@@ -58,20 +58,20 @@ func newOwnedScripts() ownedScripts {
 var errNested = errors.New("redis: Wait frees the key, but its owner has other holds of it: release them first")
 
 // AcquireAs acts for the owner with this name, which counts within this Locker.
-func (h *queued) AcquireAs(ctx context.Context, key, owner string) (lock.Lease, error) {
+func (h *locker) AcquireAs(ctx context.Context, key, owner string) (lock.Lease, error) {
 	if err := h.over(ctx); err != nil {
 		return nil, err
 	}
 	h.Config.Count.Attempt()
-	return leased(h.line(ctx, key, named(owner)))
+	return asLease(h.enqueue(ctx, key, nameSuffix(owner)))
 }
 
-// named is how an owner with a name appears in ids, where no colon may, and no
+// nameSuffix is how an owner with a name appears in ids, where no colon may, and no
 // space.
-func named(owner string) string { return "." + url.QueryEscape(owner) }
+func nameSuffix(owner string) string { return "." + url.QueryEscape(owner) }
 
-// nameIn is the part of an id, or of a value, that named has made, or "".
-func nameIn(id string) string {
+// suffixOf is the part of an id, or of a value, that named has made, or "".
+func suffixOf(id string) string {
 	_, name, ok := strings.Cut(id, ".")
 	if !ok {
 		return ""
@@ -80,32 +80,32 @@ func nameIn(id string) string {
 	return "." + name
 }
 
-// freeing is the script that ends what is held under value.
-func (h *queued) freeing(value string) *wire.Script {
-	if nameIn(value) != "" {
+// scriptToRelease is the script that ends what is held under value.
+func (h *locker) scriptToRelease(value string) *wire.Script {
+	if suffixOf(value) != "" {
 		return h.owners.exit
 	}
-	return h.release
+	return h.releaseScript
 }
 
 // giveBack ends a grant that nobody waits for. If this fails as well, the grant
 // ends with its TTL.
-func (h *queued) giveBack(ctx context.Context, key, value string) {
+func (h *locker) giveBack(ctx context.Context, key, value string) {
 	token, _, _ := strings.Cut(value, ":")
-	_, _ = h.Eval(ctx, "return", h.freeing(value), h.keysOf(key), value, token)
+	_, _ = h.Eval(ctx, "return", h.scriptToRelease(value), h.keysOf(key), value, token)
 }
 
 // joinHolder lets the waiters for key that act for its holder have it as well.
 // An error leaves the work to the next check.
-func (h *queued) joinHolder(ctx context.Context, key, holder string) {
+func (h *locker) joinHolder(ctx context.Context, key, holder string) {
 	if !strings.HasPrefix(holder, h.Prefix+":") {
 		return
 	}
-	name := nameIn(holder)
+	name := suffixOf(holder)
 	var ids []any
 	h.mu.Lock()
 	for _, w := range h.waiting {
-		if w.queued && w.key == key && nameIn(w.id) == name && len(ids) < mostIDs {
+		if w.queued && w.key == key && suffixOf(w.id) == name && len(ids) < maxIDs {
 			ids = append(ids, w.id)
 		}
 	}
@@ -128,4 +128,4 @@ func (h *queued) joinHolder(ctx context.Context, key, holder string) {
 	}
 }
 
-var _ lock.Owned = (*queued)(nil)
+var _ lock.Owned = (*locker)(nil)

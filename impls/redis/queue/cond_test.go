@@ -1,4 +1,4 @@
-package redis_test
+package queue_test
 
 import (
 	"context"
@@ -11,8 +11,8 @@ import (
 	"time"
 
 	"github.com/lockbench/lockbench/impls/lock"
-	"github.com/lockbench/lockbench/impls/redis"
 	"github.com/lockbench/lockbench/impls/redis/internal/redistest"
+	"github.com/lockbench/lockbench/impls/redis/queue"
 )
 
 const sleeping = "{k}:cond" // of the key "k"
@@ -215,7 +215,7 @@ func TestCondLostMessage(t *testing.T) {
 	eachServer(t, func(t *testing.T, s *server) {
 		var on atomic.Bool
 		deaf := redistest.Mute(s.Dial, &on)
-		v := redistest.Find(t, redis.Variants(s.Name, deaf), "redis-handoff")
+		v := redistest.Find(t, queue.Variants(s.Name, deaf), "redis-handoff")
 		lease := redistest.MustTry(t, redistest.OpenVariant(t, v, s.At, lock.Config{TTL: time.Hour}), "k")
 		done := sleep(t.Context(), t, s, lease, "c", 1)
 		held := redistest.MustTry(t, s.Open(t, "redis-handoff", nil), "k")
