@@ -106,7 +106,7 @@ func options(ep lock.Endpoint) (rueidis.ClientOption, error) {
 		return rueidis.ClientOption{}, errors.New("peer: rueidis does not understand the address") // its text may quote the URL
 	}
 	if a.Topology != lock.Single {
-		o.InitAddress, o.Sentinel.MasterSet = a.Places(), a.Master
+		o.InitAddress, o.Sentinel.MasterSet = a.HostPorts(), a.Master
 		if o.TLSConfig != nil {
 			o.TLSConfig.ServerName = "" // which of the nodes it is, the dialer knows
 		}

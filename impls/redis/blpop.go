@@ -73,7 +73,7 @@ func blpop(client string, dial wire.Dial) lock.Variant {
 			if err != nil {
 				return nil, err
 			}
-			return &blpopLocker{locker: l.(*locker), pass: wire.NewScript(blpopPassSource), closed: make(chan struct{}), beds: make(chan struct{}, beds(c))}, nil
+			return &blpopLocker{locker: l.(*locker), pass: wire.NewScript(blpopPassSource), closed: make(chan struct{}), slots: make(chan struct{}, blockingConns(c))}, nil
 		},
 	}
 }
@@ -89,8 +89,8 @@ const (
 // the name of a counter.
 func signalKey(key string) string { return wire.Beside(key, "signal") }
 
-// beds is how many connections may be blocked: all but one, which releases.
-func beds(c lock.Config) int {
+// blockingConns is how many connections may be blocked: all but one, which releases.
+func blockingConns(c lock.Config) int {
 	if c.Conns <= 0 {
 		return wire.DefaultConns - 1
 	}
@@ -99,12 +99,12 @@ func beds(c lock.Config) int {
 
 type blpopLocker struct {
 	*locker
-	pass *wire.Script
-	beds chan struct{} // one for each connection that may be blocked
+	pass  *wire.Script
+	slots chan struct{} // one for each connection that may be blocked
 
-	mu     sync.Mutex
-	closed chan struct{}
-	asleep sync.WaitGroup // BLPOPs; Add only under mu and before closed
+	mu      sync.Mutex
+	closed  chan struct{}
+	blocked sync.WaitGroup // BLPOPs; Add only under mu and before closed
 }
 
 // Close ends the waits at once, and the BLPOPs behind them by their time-outs,
@@ -118,7 +118,7 @@ func (l *blpopLocker) Close() error {
 		close(l.closed)
 	}
 	l.mu.Unlock()
-	l.asleep.Wait()
+	l.blocked.Wait()
 	return l.locker.Close()
 }
 
@@ -132,7 +132,7 @@ func (l *blpopLocker) Acquire(ctx context.Context, key string) (lock.Lease, erro
 	for n := 1; ; n++ {
 		if ctx.Err() != nil {
 			if woken {
-				l.hand(uncut, key)
+				l.passSignal(uncut, key)
 			}
 			return nil, fmt.Errorf("redis: wait ended after %d attempts: %w", n-1, lock.Ended(ctx))
 		}
@@ -163,14 +163,14 @@ type popped struct {
 // may have ended, or ctx has.
 func (l *blpopLocker) sleep(ctx context.Context, key string, n int) (woken bool, err error) {
 	select {
-	case l.beds <- struct{}{}:
+	case l.slots <- struct{}{}:
 	default:
-		return false, l.doze(ctx, n)
+		return false, l.pause(ctx, n)
 	}
 	kept := true
 	defer func() {
 		if kept {
-			<-l.beds
+			<-l.slots
 		}
 	}()
 	uncut := context.WithoutCancel(ctx)
@@ -201,7 +201,7 @@ func (l *blpopLocker) sleep(ctx context.Context, key string, n int) (woken bool,
 		case !errors.Is(p.err, wire.ErrUnsent):
 			return false, p.err
 		}
-		return false, l.doze(ctx, n) // if the server is away, the next SET says so
+		return false, l.pause(ctx, n) // if the server is away, the next SET says so
 	case <-ctx.Done():
 		close(gone)
 		return false, nil // Acquire says so
@@ -211,8 +211,8 @@ func (l *blpopLocker) sleep(ctx context.Context, key string, n int) (woken bool,
 	}
 }
 
-// doze waits as those do that poll, for want of a connection to wait on.
-func (l *blpopLocker) doze(ctx context.Context, n int) error {
+// pause waits as those do that poll, for want of a connection to wait on.
+func (l *blpopLocker) pause(ctx context.Context, n int) error {
 	timer := time.NewTimer(l.Config.Retry.Next(n))
 	defer timer.Stop()
 	select {
@@ -228,19 +228,19 @@ func (l *blpopLocker) doze(ctx context.Context, n int) error {
 // its own goroutine, because no context ends a BLPOP on every client library.
 func (l *blpopLocker) pop(ctx context.Context, key string, block time.Duration, done chan<- popped, gone <-chan struct{}) {
 	reply, err := l.Do(ctx, "blpop", "BLPOP", signalKey(key), strconv.FormatFloat(block.Seconds(), 'f', 3, 64))
-	<-l.beds
+	<-l.slots
 	select {
 	case done <- popped{reply, err}:
 	case <-gone:
 		if err == nil && reply != nil {
-			l.hand(ctx, key)
+			l.passSignal(ctx, key)
 		}
 	}
 }
 
-// hand passes on a signal that was taken and is not used. If that fails it is
+// passSignal passes on a signal that was taken and is not used. If that fails it is
 // lost, which costs the next waiter what is left of its block.
-func (l *blpopLocker) hand(ctx context.Context, key string) {
+func (l *blpopLocker) passSignal(ctx context.Context, key string) {
 	_, _ = l.Eval(ctx, "pass", l.pass, []string{key, signalKey(key)}, signalLife.Milliseconds())
 }
 
@@ -253,7 +253,7 @@ func (l *blpopLocker) spawn(f func()) bool {
 		return false
 	default:
 	}
-	l.asleep.Go(f)
+	l.blocked.Go(f)
 	return true
 }
 

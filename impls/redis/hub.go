@@ -19,10 +19,10 @@ type hub struct {
 	conn wire.Conn
 	c    lock.Config
 
-	end    context.CancelFunc
-	ended  <-chan struct{}                              // closed by end: nobody joins any more
-	timed  func() (context.Context, context.CancelFunc) // ends with the time-out for the server, or by end
-	behind sync.WaitGroup                               // what waits for the server without a waiter
+	end     context.CancelFunc
+	ended   <-chan struct{}                              // closed by end: nobody joins any more
+	bounded func() (context.Context, context.CancelFunc) // ends with the time-out for the server, or by end
+	running sync.WaitGroup                               // what waits for the server without a waiter
 
 	lost atomic.Bool // nothing is received now: waiters ask again each quarter of the time-out
 
@@ -42,32 +42,32 @@ type subscribing struct {
 
 // topic is one channel with somebody on it.
 type topic struct {
-	name  string
-	seats list.List     // of *seat, in the order of arrival
-	ready chan struct{} // closed when Add has returned
-	err   error         // of Add; read it after ready
-	gone  chan struct{} // closed when Remove has returned; nil while in use
+	name    string
+	waiters list.List     // of *seat, in the order of arrival
+	ready   chan struct{} // closed when Add has returned
+	err     error         // of Add; read it after ready
+	removed chan struct{} // closed when Remove has returned; nil while in use
 }
 
-// seat is one waiter. Its bell rings when it should try again.
-type seat struct {
-	topic *topic
-	place *list.Element
-	bell  chan struct{} // takes one ring, so that none is missed during a try
+// hubWaiter is one waiter. Its bell rings when it should try again.
+type hubWaiter struct {
+	topic   *topic
+	element *list.Element
+	woken   chan struct{} // takes one ring, so that none is missed during a try
 }
 
 func newHub(conn wire.Conn, c lock.Config) *hub {
 	h := &hub{conn: conn, c: c, topics: make(map[string]*topic)}
 	ctx, end := context.WithCancel(context.Background())
 	h.end, h.ended = end, ctx.Done()
-	h.timed = func() (context.Context, context.CancelFunc) { return context.WithTimeout(ctx, c.Timeout) }
+	h.bounded = func() (context.Context, context.CancelFunc) { return context.WithTimeout(ctx, c.Timeout) }
 	return h
 }
 
 // join returns a seat at the channel once messages of it are received. It
 // waits no longer than the time-out for the server, until ctx ends, or until
 // end is called.
-func (h *hub) join(ctx context.Context, channel string) (*seat, error) {
+func (h *hub) join(ctx context.Context, channel string) (*hubWaiter, error) {
 	sub, err := h.open(ctx)
 	if err != nil {
 		return nil, err
@@ -79,9 +79,9 @@ func (h *hub) join(ctx context.Context, channel string) (*seat, error) {
 			return nil, wire.ErrClosed
 		}
 		t := h.topics[channel]
-		if t != nil && t.gone != nil {
+		if t != nil && t.removed != nil {
 			// An Add that overtook the Remove would be undone by it.
-			gone := t.gone
+			gone := t.removed
 			h.mu.Unlock()
 			select {
 			case <-gone:
@@ -97,12 +97,12 @@ func (h *hub) join(ctx context.Context, channel string) (*seat, error) {
 			t = &topic{name: channel, ready: make(chan struct{})}
 			h.topics[channel] = t
 		}
-		s := &seat{topic: t, bell: make(chan struct{}, 1)}
-		s.place = t.seats.PushBack(s)
+		s := &hubWaiter{topic: t, woken: make(chan struct{}, 1)}
+		s.element = t.waiters.PushBack(s)
 		if first {
 			// Others wait for this Add, so our ctx must not end it.
-			h.behind.Go(func() {
-				timed, cancel := h.timed()
+			h.running.Go(func() {
+				timed, cancel := h.bounded()
 				defer cancel()
 				t.err = sub.Add(timed, channel)
 				close(t.ready)
@@ -128,26 +128,26 @@ func (h *hub) join(ctx context.Context, channel string) (*seat, error) {
 // leave gives the seat up. With passOn a ring that it did not answer goes to
 // the next one: the message was meant for whoever can use it. Rung says that a
 // ring was taken that no attempt has answered since.
-func (h *hub) leave(s *seat, passOn, rung bool) {
+func (h *hub) leave(s *hubWaiter, passOn, rung bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	t := s.topic
-	t.seats.Remove(s.place)
+	t.waiters.Remove(s.element)
 	select {
-	case <-s.bell:
+	case <-s.woken:
 		rung = true
 	default:
 	}
 	if passOn && rung {
-		t.ring(1)
+		t.wake(1)
 	}
-	if t.seats.Len() > 0 || h.closed {
+	if t.waiters.Len() > 0 || h.closed {
 		return
 	}
-	t.gone = make(chan struct{})
+	t.removed = make(chan struct{})
 	sub := h.sub.sub // it has been made, since there was a seat
 	// The waiter has the key by now, perhaps, and need not wait for this.
-	h.behind.Go(func() {
+	h.running.Go(func() {
 		<-t.ready // an Add that is still under way would come after the Remove
 		ctx, cancel := context.WithTimeout(context.Background(), h.c.Timeout)
 		defer cancel()
@@ -156,16 +156,16 @@ func (h *hub) leave(s *seat, passOn, rung bool) {
 		h.mu.Lock()
 		delete(h.topics, t.name)
 		h.mu.Unlock()
-		close(t.gone)
+		close(t.removed)
 	})
 }
 
-// ring wakes up to n waiters that have not been rung yet, the longest first,
+// wake wakes up to n waiters that have not been rung yet, the longest first,
 // and returns how many there were.
-func (t *topic) ring(n int) (rung int) {
-	for e := t.seats.Front(); e != nil && rung < n; e = e.Next() {
+func (t *topic) wake(n int) (rung int) {
+	for e := t.waiters.Front(); e != nil && rung < n; e = e.Next() {
 		select {
-		case e.Value.(*seat).bell <- struct{}{}:
+		case e.Value.(*hubWaiter).woken <- struct{}{}:
 			rung++
 		default:
 		}
@@ -187,7 +187,7 @@ func (h *hub) open(ctx context.Context) (wire.Subscription, error) {
 	if o == nil {
 		o = &subscribing{done: make(chan struct{})}
 		h.sub = o
-		h.behind.Go(func() { h.subscribe(o) })
+		h.running.Go(func() { h.subscribe(o) })
 	}
 	h.mu.Unlock()
 	select {
@@ -215,15 +215,15 @@ func (h *hub) reason(err error) error {
 // subscribe makes the subscription o, or notes why there is none.
 func (h *hub) subscribe(o *subscribing) {
 	defer close(o.done)
-	ctx, cancel := h.timed()
+	ctx, cancel := h.bounded()
 	defer cancel()
 	o.sub, o.err = h.conn.Subscribe(ctx, wire.Handler{
 		Message: h.message,
-		Gap:     func() { h.lost.Store(false); h.ringAll() },
+		Gap:     func() { h.lost.Store(false); h.wakeAll() },
 		// A server that is gone sends nothing, and its waiters have to learn
 		// it. One try is not enough: other connections may outlive this one
 		// for a moment.
-		Lost: func() { h.lost.Store(true); h.ringAll() },
+		Lost: func() { h.lost.Store(true); h.wakeAll() },
 	})
 	if o.err != nil {
 		h.mu.Lock()
@@ -241,21 +241,21 @@ func (h *hub) message(channel, payload string) {
 	if t == nil {
 		return
 	}
-	n := t.seats.Len()
+	n := t.waiters.Len()
 	if payload == "0" {
 		n = 1
 	}
-	for range t.ring(n) {
+	for range t.wake(n) {
 		h.c.Count.Wakeup()
 	}
 }
 
-// ringAll lets everybody try again.
-func (h *hub) ringAll() {
+// wakeAll lets everybody try again.
+func (h *hub) wakeAll() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	for _, t := range h.topics {
-		t.ring(t.seats.Len())
+		t.wake(t.waiters.Len())
 	}
 }
 
@@ -273,5 +273,5 @@ func (h *hub) close() {
 			_ = o.sub.Close() // it returns nil
 		}
 	}
-	h.behind.Wait()
+	h.running.Wait()
 }

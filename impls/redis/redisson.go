@@ -142,21 +142,21 @@ func prefixed(prefix, key string) string {
 }
 
 func (r *redisson) Acquire(ctx context.Context, key string) (lock.Lease, error) {
-	return r.acquire(ctx, r.Config, r.rule, key, r.fresh(), true)
+	return r.acquire(ctx, r.Config, r.rule, key, r.newOwner(), true)
 }
 
 func (r *redisson) TryAcquire(ctx context.Context, key string) (lock.Lease, error) {
 	once := r.Config
 	once.Retry.Limit = 1
-	return r.acquire(ctx, once, r.rule, key, r.fresh(), true)
+	return r.acquire(ctx, once, r.rule, key, r.newOwner(), true)
 }
 
 func (r *redisson) AcquireAs(ctx context.Context, key, owner string) (lock.Lease, error) {
-	return r.acquire(ctx, r.Config, r.rule, key, r.called(owner), false)
+	return r.acquire(ctx, r.Config, r.rule, key, r.ownerOf(owner), false)
 }
 
-// called is the name on the server of the owner that the caller calls owner.
-func (r *redisson) called(owner string) string {
+// ownerOf is the name on the server of the owner that the caller calls owner.
+func (r *redisson) ownerOf(owner string) string {
 	if foreign(owner) {
 		return owner
 	}
@@ -182,8 +182,8 @@ func (r *redisson) Close() (err error) {
 	return err
 }
 
-// enter counts a wait that has to be ended before the connections are.
-func (r *redisson) enter() bool {
+// addWait counts a wait that has to be ended before the connections are.
+func (r *redisson) addWait() bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	select {
@@ -195,7 +195,7 @@ func (r *redisson) enter() bool {
 	return true
 }
 
-func (r *redisson) fresh() string {
+func (r *redisson) newOwner() string {
 	return r.uuid + ":" + strconv.FormatUint(1<<62+r.Number(), 10)
 }
 
@@ -203,12 +203,12 @@ func (r *redisson) fresh() string {
 // until a message comes or the holder's lease ought to have ended. Sole says
 // that nobody else acts for owner.
 func (r *redisson) acquire(ctx context.Context, c lock.Config, rule rule, key, owner string, sole bool) (lease lock.Lease, err error) {
-	var s *seat
+	var s *hubWaiter
 	waits := c.Retry.Limit != 1
 	refused := false
 	rung := false // by a ring that no attempt has answered
 	if rule.leave != nil {
-		if !r.enter() {
+		if !r.addWait() {
 			return nil, wire.ErrClosed
 		}
 		defer r.waiting.Done()
@@ -218,7 +218,7 @@ func (r *redisson) acquire(ctx context.Context, c lock.Config, rule rule, key, o
 			r.hub.leave(s, err != nil, rung)
 		}
 		if err != nil && refused && waits && !wire.Died(err) {
-			err = r.depart(ctx, rule, key, owner, err)
+			err = r.leave(ctx, rule, key, owner, err)
 		}
 	}()
 	var timer *time.Timer
@@ -252,7 +252,7 @@ func (r *redisson) acquire(ctx context.Context, c lock.Config, rule rule, key, o
 				}
 				continue
 			}
-			bell = s.bell
+			bell = s.woken
 			if r.hub.lost.Load() {
 				nap = min(nap, c.Timeout/4)
 			}
@@ -279,9 +279,9 @@ func (r *redisson) acquire(ctx context.Context, c lock.Config, rule rule, key, o
 	}
 }
 
-// depart lets the server forget a waiter, if it knows of waiters, and returns the
+// leave lets the server forget a waiter, if it knows of waiters, and returns the
 // error that ended the wait.
-func (r *redisson) depart(ctx context.Context, rule rule, key, owner string, err error) error {
+func (r *redisson) leave(ctx context.Context, rule rule, key, owner string, err error) error {
 	if rule.leave == nil {
 		return err
 	}
@@ -328,14 +328,14 @@ func (r *redisson) undo(ctx context.Context, rule rule, key, owner string, sole,
 	}
 	if !sole {
 		if waits {
-			err = r.depart(ctx, rule, key, owner, err)
+			err = r.leave(ctx, rule, key, owner, err)
 		}
 		return wire.Uncertain(err)
 	}
 	ctx, cancel := r.Bounded(ctx)
 	defer cancel()
 	reply, failed := r.free(ctx, "undo", rule, key, owner)
-	err = r.depart(ctx, rule, key, owner, err)
+	err = r.leave(ctx, rule, key, owner, err)
 	if failed == nil && reply != nil { // 0 if others still read
 		return err
 	}

@@ -82,7 +82,7 @@ func openNodes(ctx context.Context, dial wire.Dial, d lock.Deployment, c lock.Co
 type vote uint8
 
 const (
-	unheard vote = iota // nothing yet
+	pending vote = iota // nothing yet
 	yes                 // it did what it was asked
 	no                  // it did not, since another owner has the key there, or nobody
 	refused             // it never got the command, or sent an error
@@ -130,7 +130,7 @@ func (r *redlock) ask(ctx context.Context, name string, before *round, command f
 		}
 	}
 	for have, open := 0, n; have < r.need && have+open >= r.need; open-- {
-		if q.hear() == yes {
+		if q.receive() == yes {
 			have++
 		}
 	}
@@ -157,8 +157,8 @@ func (ns *nodes) answer(i int, done bool, err error) answer {
 	return a
 }
 
-// hear waits for the next vote.
-func (q *round) hear() vote {
+// receive waits for the next vote.
+func (q *round) receive() vote {
 	a := <-q.answers
 	q.votes[a.node] = a.vote
 	if q.err == nil {
@@ -169,8 +169,8 @@ func (q *round) hear() vote {
 
 // finish waits for all votes.
 func (q *round) finish() {
-	for q.count(unheard) > 0 {
-		q.hear()
+	for q.count(pending) > 0 {
+		q.receive()
 	}
 }
 

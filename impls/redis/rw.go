@@ -88,7 +88,7 @@ func (r *rwLocker) AcquireAs(ctx context.Context, key, owner string) (lock.Lease
 
 // AcquireShared acts for a new owner, as Acquire does.
 func (r *rwLocker) AcquireShared(ctx context.Context, key string) (lock.Lease, error) {
-	return r.acquire(ctx, r.Config, r.read, key, r.fresh(), true)
+	return r.acquire(ctx, r.Config, r.read, key, r.newOwner(), true)
 }
 
 // AcquireSharedAs acts for the owner with this name, as AcquireAs does.
@@ -96,7 +96,7 @@ func (r *rwLocker) AcquireSharedAs(ctx context.Context, key, owner string) (lock
 	if err := writes(owner); err != nil {
 		return nil, err
 	}
-	return r.acquire(ctx, r.Config, r.read, key, r.called(owner), false)
+	return r.acquire(ctx, r.Config, r.read, key, r.ownerOf(owner), false)
 }
 
 // writes refuses an owner whose field as a reader would be another's as the writer.

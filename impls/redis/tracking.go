@@ -51,7 +51,7 @@ func tracking(client string, dial wire.Dial) lock.Variant {
 			}
 			l := &tracked{
 				owned: newOwned(s), script: wire.NewScript(trackingAcquire),
-				parked: make(map[string]chan struct{}), closed: make(chan struct{}),
+				waiting: make(map[string]chan struct{}), closed: make(chan struct{}),
 			}
 			l.reads, err = track(ctx, s.Conn, l.changed)
 			if err != nil {
@@ -87,13 +87,13 @@ type tracked struct {
 	owned
 	script *wire.Script
 	reads  wire.Conn // whose keys are tracked
-	lines  lines
+	queues localQueues
 
 	once   sync.Once
 	closed chan struct{}
 
-	mu     sync.Mutex
-	parked map[string]chan struct{} // of the first waiter of each key, by key
+	mu      sync.Mutex
+	waiting map[string]chan struct{} // of the first waiter of each key, by key
 }
 
 // changed wakes who waits for one of keys, or everybody if they are nil.
@@ -107,30 +107,30 @@ func (l *tracked) changed(keys []string) {
 		}
 	}
 	if keys == nil {
-		for _, news := range l.parked {
+		for _, news := range l.waiting {
 			wake(news)
 		}
 		return
 	}
 	for _, key := range keys {
-		if news := l.parked[key]; news != nil {
+		if news := l.waiting[key]; news != nil {
 			wake(news)
 		}
 	}
 }
 
-// park makes the channel by which the first waiter of key hears of a change.
-func (l *tracked) park(key string) chan struct{} {
+// await makes the channel by which the first waiter of key hears of a change.
+func (l *tracked) await(key string) chan struct{} {
 	news := make(chan struct{}, 1)
 	l.mu.Lock()
-	l.parked[key] = news
+	l.waiting[key] = news
 	l.mu.Unlock()
 	return news
 }
 
-func (l *tracked) unpark(key string) {
+func (l *tracked) forget(key string) {
 	l.mu.Lock()
-	delete(l.parked, key)
+	delete(l.waiting, key)
 	l.mu.Unlock()
 }
 
@@ -155,14 +155,14 @@ func (l *tracked) Acquire(ctx context.Context, key string) (lock.Lease, error) {
 	if err := l.over(ctx); err != nil {
 		return nil, err
 	}
-	place := l.lines.join(key)
-	defer l.lines.leave(key, place)
-	if !place.turn(ctx, l.closed) {
+	place := l.queues.join(key)
+	defer l.queues.leave(key, place)
+	if !place.await(ctx, l.closed) {
 		return nil, l.over(ctx)
 	}
 	// Made before the first attempt: the news may come before the answer does.
-	news := l.park(key)
-	defer l.unpark(key)
+	news := l.await(key)
+	defer l.forget(key)
 	owner, uncut := l.Owner(), context.WithoutCancel(ctx)
 	for n := 1; ; n++ {
 		if err := l.over(ctx); err != nil {

@@ -27,7 +27,7 @@ var _ wire.Sharded = (*cluster)(nil)
 
 func dialCluster(a wire.Address, o *goredis.Options, c lock.Config) *cluster {
 	router := goredis.NewClusterClient(&goredis.ClusterOptions{
-		Addrs: a.Places(), Username: o.Username, Password: o.Password, TLSConfig: o.TLSConfig, Dialer: o.Dialer,
+		Addrs: a.HostPorts(), Username: o.Username, Password: o.Password, TLSConfig: o.TLSConfig, Dialer: o.Dialer,
 		PoolSize: o.PoolSize, MaxActiveConns: o.MaxActiveConns, PipelinePoolSize: o.PipelinePoolSize,
 		DialTimeout: o.DialTimeout, ReadTimeout: o.ReadTimeout, WriteTimeout: o.WriteTimeout, PoolTimeout: o.PoolTimeout,
 		ContextTimeoutEnabled: true, MaxRetries: -1, MaxRedirects: redirections, DialerRetries: 1,

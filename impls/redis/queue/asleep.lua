@@ -1,4 +1,4 @@
--- ARGV are entries of the list of those that sleep. Returns those that it lacks.
+-- ARGV are entries of the list of waiters for conditions. Returns those that it lacks.
 local reply = {}
 for _, entry in ipairs(ARGV) do
   if not redis.call('lpos', KEYS[5], entry) then

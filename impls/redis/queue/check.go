@@ -8,37 +8,36 @@ import (
 	"time"
 )
 
-// maxShortPause is how long a lease that ended without a release stays unnoticed
-// by the first of those that wait, at most; less if a quarter of the TTL is. The
-// holder may be another process with a much shorter TTL.
+// maxShortPause bounds the pause between two checks by a process whose waiter is the
+// first in the queue: the time for which a lease that ended without a release stays
+// unnoticed. The holder may be another process with a much shorter TTL.
 const maxShortPause = 250 * time.Millisecond
 
-// maxLongPause is the longest that a process relies on its messages and on those
-// before it in the queue.
+// maxLongPause bounds the pause of a process whose waiters stand far back in the queue.
+// It relies on its messages, and on the processes before it, for that long.
 const maxLongPause = 5 * time.Second
 
-// shortPause is checkEvery where the TTL allows for it.
+// shortPause is maxShortPause, or a quarter of the TTL if that is less.
 func (h *locker) shortPause() time.Duration {
 	return min(max(h.Config.TTL/4, time.Millisecond), maxShortPause)
 }
 
-// longPause is checkRarely where the TTL allows for it: most of a lease is left then.
+// longPause is maxLongPause, or half of the TTL if that is less: a grant whose message
+// was lost then has half of its lease left.
 func (h *locker) longPause() time.Duration {
 	return max(h.shortPause(), min(h.Config.TTL/2, maxLongPause))
 }
 
-// pause is how long a key needs no check of a process whose first waiter for it has
-// ahead others before it in the queue.
+// pause is the time between two checks of a key of which ahead waiters stand before the
+// first one of this process.
 //
-// Only the first of all must look whether a lease has ended, and who is first knows it:
-// while somebody has the key and does not give it back, for a TTL, nobody moves, and
-// in that time all have looked where they stand. So each looks the less the farther
-// it is from its turn: 64 processes that wait for a lock held for 100 ms send one
-// check for each hold, where one each 250 ms would make 26, which cost the server more
-// than the hand-over did. Whoever is ahead but gone counts as one that is there. The
-// script counts to 20, where checkRarely is reached.
+// Only the first waiter of the queue has to look whether the lease has ended. The
+// pause grows with the place in the queue, or the checks of many processes would cost
+// the server more than the grants do. Waiters whose process is gone count as the
+// others.
 //
-// One with a name is not so patient, for the key may be its owner's by another call.
+// A named owner does not wait longer than shortPause, since it may get the key by
+// another call.
 func (h *locker) pause(ahead int64, named bool) time.Duration {
 	if named {
 		return h.shortPause()
@@ -46,11 +45,11 @@ func (h *locker) pause(ahead int64, named bool) time.Duration {
 	return min(time.Duration(min(ahead, 1<<20)+1)*h.shortPause(), h.longPause())
 }
 
-// checkKeys checks the keys that are waited for, each by itself: a server that does not
-// answer holds up the checks of no other.
+// checkKeys checks the keys that owners wait for, each in its own goroutine: a node
+// that does not answer delays the checks of no other.
 func (h *locker) checkKeys() {
-	every := h.shortPause()
-	tick := time.NewTicker(every / 2)
+	pause := h.shortPause()
+	tick := time.NewTicker(pause / 2)
 	defer tick.Stop()
 	for {
 		select {
@@ -58,13 +57,13 @@ func (h *locker) checkKeys() {
 			return
 		case <-tick.C:
 		}
-		for key, list := range h.dueKeys(time.Now().Add(every / 4)) { // the next tick would be later than due
-			h.running.Go(func() { h.checkByFirst(key, list) })
+		for key, first := range h.dueKeys(time.Now().Add(pause / 4)) { // the next tick would be later than due
+			h.running.Go(func() { h.checkByFirst(key, first) })
 		}
 	}
 }
 
-// checkSleepers looks at those that wait for a condition.
+// checkSleepers looks after the owners that wait for a condition.
 func (h *locker) checkSleepers() {
 	tick := time.NewTicker(h.longPause())
 	defer tick.Stop()
@@ -87,53 +86,59 @@ func (h *locker) isClosed() bool {
 	}
 }
 
-// dueKeys returns those that wait, by the keys that are to be checked by soon: a key is
-// due as soon as one of them is. They are not due again before the check is over.
-func (h *locker) dueKeys(soon time.Time) map[string][]*waiter {
+// dueKeys returns the first waiter of each key whose check is due by soon. The key is
+// not due again before that check is over.
+func (h *locker) dueKeys(soon time.Time) map[string]*waiter {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	all, late := make(map[string][]*waiter), make(map[string]bool)
+	first := make(map[string]*waiter)
 	for _, w := range h.waiting {
-		if w.queued {
-			all[w.key] = append(all[w.key], w)
-			late[w.key] = late[w.key] || !soon.Before(w.due)
+		if f := first[w.key]; w.queued && (f == nil || w.number < f.number) {
+			first[w.key] = w
 		}
 	}
-	for key, list := range all {
-		if !late[key] {
-			delete(all, key)
-			continue
-		}
-		for _, w := range list {
-			w.due = soon.Add(h.Config.Timeout + h.longPause())
+	for key, due := range h.due {
+		switch {
+		case first[key] == nil:
+			delete(h.due, key)
+		case soon.Before(due):
+			delete(first, key)
+		default:
+			h.due[key] = soon.Add(h.Config.Timeout + h.longPause())
 		}
 	}
-	return all
+	return first
 }
 
-// checkByFirst checks key for list, which are those of this process that wait for it, by
-// the first that asked. The server may have queued another one first, so it answers
-// where the process stands, and the next check is as soon as that says.
-func (h *locker) checkByFirst(key string, list []*waiter) {
-	first := slices.MinFunc(list, func(a, b *waiter) int { return cmp.Compare(a.number, b.number) })
+// checkBy makes the check of key due at due, unless it is due earlier. It needs h.mu.
+func (h *locker) checkBy(key string, due time.Time) {
+	if old, ok := h.due[key]; !ok || due.Before(old) {
+		h.due[key] = due
+	}
+}
+
+// checkByFirst checks key for its first waiter. The answer says where this process
+// stands in the queue, and so when the next check is due.
+func (h *locker) checkByFirst(key string, first *waiter) {
 	sent := time.Now()
 	ahead, ok := h.check(key, []any{first.id})
 	if !ok {
 		sent, ahead = time.Now(), 0
 	}
-	due := sent.Add(h.pause(ahead, slices.ContainsFunc(list, func(w *waiter) bool { return w.named })))
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	for _, w := range list {
-		w.due = due
+	named := false
+	for _, w := range h.waiting {
+		named = named || w.named && w.queued && w.key == key
 	}
+	h.due[key] = sent.Add(h.pause(ahead, named))
 }
 
 // maxIDs bounds the arguments of a script: Lua's stack is finite.
 const maxIDs = 500
 
-// recheck asks for all waiters for the keys that concern picks, after their
-// messages may have been missed.
+// recheck checks the keys that concern picks for all of their waiters, after messages
+// may have been missed.
 func (h *locker) recheck(concern func(key string) bool) {
 	h.checkConditions()
 	h.mu.Lock()
@@ -156,9 +161,9 @@ func (h *locker) recheck(concern func(key string) bool) {
 	}
 }
 
-// fail ends the waits for the keys that concern picks: their server could not be
-// reached for as long as a command is waited for. It may still have the waiters
-// in its queue.
+// fail ends the waits for the keys that concern picks, since no connection for their
+// messages could be made within the time-out. The server may still have the waiters in
+// its queue.
 func (h *locker) fail(concern func(key string) bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -173,13 +178,14 @@ func (h *locker) fail(concern func(key string) bool) {
 
 var errNoMessages = errors.New("the connection for messages is lost and cannot be made again")
 
-// check checks key for the waiters with these ids, and returns how many stand before the
-// first of this process in the queue. If it is not ok the work is left to the next check.
+// check asks the server about key for the waiters with these ids, and returns how many
+// waiters stand before the first one of this process. If ok is false, an error left
+// the work to the next check.
 func (h *locker) check(key string, ids []any) (ahead int64, ok bool) {
 	ctx, cancel := context.WithTimeout(context.Background(), h.Config.Timeout)
 	defer cancel()
 	sent := time.Now()
-	answer, err := h.Eval(ctx, "check", h.checkScript, h.keysOf(key), ids...)
+	answer, err := h.Eval(ctx, "check", h.scripts.check, h.keysOf(key), ids...)
 	reply, _ := answer.([]any)
 	if err != nil || len(reply) < 3 {
 		return 0, false
@@ -190,16 +196,16 @@ func (h *locker) check(key string, ids []any) (ahead int64, ok bool) {
 	}
 	holder, _ := reply[1].(string)
 	h.mu.Lock()
-	unaware := h.waiting[holder] != nil // its message may be lost
+	unaware := h.waiting[holder] != nil
 	h.mu.Unlock()
-	if unaware {
+	if unaware { // the message of its grant may be lost
 		h.check(key, []any{holder})
 	}
 	if suffixOf(holder) != "" {
 		h.joinHolder(ctx, key, holder)
 	}
-	// Most of the missing were granted the lock and gave it back while the check
-	// was under way. Those that still wait now were lost by the server.
+	// Most of the missing were granted the key and released it during the check.
+	// Those that still wait were lost by the server.
 	var lost []any
 	h.mu.Lock()
 	for _, id := range reply[3:] {
@@ -209,9 +215,8 @@ func (h *locker) check(key string, ids []any) (ahead int64, ok bool) {
 	}
 	h.mu.Unlock()
 	if len(lost) > 0 {
-		// One that leaves meanwhile is queued for nothing; the grant to it is
-		// returned, see message.
-		_, _ = h.Eval(ctx, "requeue", h.requeueScript, h.keysOf(key), lost...)
+		// A waiter that leaves meanwhile is queued in vain, and message returns its grant.
+		_, _ = h.Eval(ctx, "requeue", h.scripts.requeue, h.keysOf(key), lost...)
 	}
 	return ahead, true
 }

@@ -1,9 +1,8 @@
--- ARGV are the ids of waiters of one process. Hands on a lock whose holder's
--- lease has ended. If one of ARGV was granted the lock and does not know,
--- because the message was lost, its lease starts anew. Returns the value of that
--- grant, or ''; the holder, or ''; how many stand before the first waiter of that
--- process, of the first 20 in the queue; and after them those of ARGV that are neither
--- holder nor in the queue.
+-- ARGV are the ids of waiters of one process. Grants a lock whose lease has expired to
+-- the next waiter. If one of ARGV was granted the lock and does not know, because the
+-- message was lost, its lease starts anew. Returns the value of that grant, or ''; the
+-- holder, or ''; how many of the first 20 in the queue stand before the first waiter of
+-- that process; and then those of ARGV that neither hold the lock nor are in the queue.
 local value = redis.call('get', KEYS[1])
 local holder = value and string.match(value, ':(.*)$') or ''
 local reply = {'', holder, 0}

@@ -91,7 +91,7 @@ func TestHandoffChecksByPlace(t *testing.T) {
 	}
 	last := redistest.OpenVariant(t, s.Variant(t, "redis-handoff"), s.At, lock.Config{TTL: 4 * time.Second, Hook: hook})
 	mine := enqueue(t.Context(), t, s, last, 10)
-	rarely := func() bool { return queue.Due(last)[0] > later }
+	rarely := func() bool { return queue.Due(last, "k") > later }
 	redistest.Until(t, "a new waiter with a late check", rarely)
 	redistest.Until(t, "its first check", func() bool { return checks.Load() > 0 })
 	redistest.Until(t, "a late check after that", rarely)
@@ -101,7 +101,7 @@ func TestHandoffChecksByPlace(t *testing.T) {
 			t.Error("one that left was granted the key")
 		}
 	}
-	redistest.Until(t, "a check soon", func() bool { return queue.Due(last)[0] <= soon })
+	redistest.Until(t, "a check soon", func() bool { return queue.Due(last, "k") <= soon })
 	s.ends(t, held)
 	redistest.Release(t, redistest.Granted(t, "the last", mine))
 }

@@ -3,7 +3,6 @@ package queue
 import (
 	"container/list"
 	"context"
-	_ "embed" // the script
 	"errors"
 	"fmt"
 	"sync"
@@ -13,10 +12,7 @@ import (
 	"github.com/lockbench/lockbench/impls/redis/wire"
 )
 
-//go:embed yield.lua
-var yieldSource string
-
-// cohortLock is handoff with one place in the server's queue for each process,
+// cohortLock is redis-handoff with one place in the server's queue for each process,
 // whose owners pass the lease among themselves.
 //
 //	state    as redis-handoff, whose waiters may stand in the same queue
@@ -28,41 +24,41 @@ var yieldSource string
 //
 // Commands: those of redis-handoff · yield.
 //
-// Owners of one process are served in the order in which they join its line. A holder that
-// releases passes the lease to the next of them, under the next token, without a
-// command. After K = Passes such passes, or the first one later than Time, the
-// releasing owner asks the server in one script: it hands the lease on and puts
-// this process behind all others, or answers that nobody else waits, and the
-// passes go on. So the process needs no message to learn of others, and none
-// can be lost.
+// The cohort of a key is the owners of one process that want it. They are served first
+// come, first served. A holder that releases passes the lease to the next of them, under
+// the next token, without a command. After K = Passes such passes, or the first one later
+// than Time, the releasing owner yields: it asks the server in one script, which either
+// grants the key to the next process and queues this one behind all others, or answers
+// that nobody else waits, and the passes go on. So the process needs no message to learn
+// of others, and none can be lost.
 //
 // The promise about bypass: from when the server has seen a waiter, each other
 // process is granted the lease at most once, and makes K passes at most, before
-// it comes to the waiter's process. While no more than K owners wait there, and
+// the waiter's process is granted it. While no more than K owners wait there, and
 // Time ends no turn early, that is the waiter's turn as well: no more than
 // K·(processes−1) + owners later calls are granted before it. If n > K wait, or
 // Time ends the turns, it takes as many turns more.
 //
-// A grant to the process owns the rest of its block of 1024 tokens. Whoever is
-// granted the lease next gets a larger one: the release names the last token
-// that was used, and a lease that ends otherwise is followed by a new block. At
-// the end of a block the server is asked for another one, and the turn goes on.
+// A grant to the process owns the rest of its block of 1024 tokens. The next grant of
+// the server gets a larger token: the release names the last token that was used, and a
+// lease that ends otherwise is followed by a new block. At the end of a block the server
+// is asked for another one, and the turn goes on.
 //
 // What it promises when something dies, beyond redis-handoff:
 //
 //   - A process that dies loses its holder and its waiters alike; the others
-//     get the key when the lease ends, as those of redis-handoff do.
-//   - A lease that is lost is passed to nobody. All that hold it, or held it,
-//     see the same Lost. Those that wait queue at the server anew, whether its
-//     holder releases it or not. The loss is found by the next renewal or
-//     question to the server, or at the deadline: until then a lease that the
-//     server has forgotten is passed on, as one owner would hold it.
+//     get the key when the lease expires, as those of redis-handoff do.
+//   - A lease that is lost is passed to nobody. All owners that hold it, or held it,
+//     see the same Lost. The waiters queue at the server anew, whether the holder
+//     releases it or not. The loss is found by the next renewal or yield, or at the
+//     deadline: until then a lease that the server has forgotten is passed on, as one
+//     owner would hold it.
 //   - A waiter whose context ends leaves at once, without a command while others
-//     wait beside it. The last to leave gives up the place in the queue first.
-//   - If the answer to the question is lost, Release returns ErrUncertain, and
-//     the waiters queue anew behind what may be their own lease: at most one ttl.
+//     wait beside it. The last to leave takes the process out of the queue first.
+//   - If the answer to a yield is lost, Release returns ErrUncertain, and the waiters
+//     queue anew behind what may be their own lease: at most one ttl.
 //   - Where the service fails, waiters behind an owner of their own process learn
-//     it when the lease has ended.
+//     it when the lease has expired.
 func cohortLock(client string, dial wire.Dial) lock.Variant {
 	return lock.Variant{
 		Algo: "redis-cohort", Client: client,
@@ -78,15 +74,15 @@ func cohortLock(client string, dial wire.Dial) lock.Variant {
 			if err != nil {
 				return nil, err
 			}
-			return &cohortLocker{locker: h, yield: newScript(yieldSource), keys: make(map[string]*cohort)}, nil
+			return &cohortLocker{locker: h, yieldScript: newScript(yieldSource), keys: make(map[string]*cohort)}, nil
 		},
 	}
 }
 
 // cohortLocker is the Locker of redis-cohort.
 type cohortLocker struct {
-	locker *locker // between processes
-	yield  *wire.Script
+	locker      *locker // acquires for the process
+	yieldScript *wire.Script
 
 	mu      sync.Mutex // one for all keys: it is held for less than a microsecond at a time
 	closing bool       // nothing is started any more
@@ -94,36 +90,37 @@ type cohortLocker struct {
 	running sync.WaitGroup
 }
 
-// cohort is the owners of one process at one key, while there are any. All
-// fields are guarded by cohorts.mu.
+// cohort is the owners of one process that hold key or wait for it, while there are any.
+// All fields are guarded by cohortLocker.mu.
 type cohort struct {
 	*cohortLocker
 	key     string
-	waiters list.List   // of *member, in the order of arrival
+	waiters list.List   // of *localWaiter, in the order of arrival
 	tenure  *tenure     // the lease of the process, nil while it has none
-	wait    *serverWait // the way to the next one, nil while nobody is on it
+	wait    *serverWait // for the next tenure, nil while there is none
 }
 
 // serverWait is one wait in the server's queue on behalf of a cohort.
 type serverWait struct {
 	cancel context.CancelFunc
 	done   chan struct{}
-	err    error // of a wait that nobody was left for; read it after done
+	err    error // of a wait whose waiters have left; read it after done
 }
 
-// localWaiter is one owner that waits.
+// localWaiter is one call that waits in its process.
 type localWaiter struct {
 	cohort  *cohort
-	element *list.Element // nil once it has been served; guarded by mu
+	element *list.Element // nil once it is no longer a waiter; guarded by mu
 	granted chan outcome  // capacity 1
 }
 
+// outcome ends the wait of a localWaiter.
 type outcome struct {
 	lease *cohortLease
 	err   error
 }
 
-// join puts an owner that waits for key at the end of the line.
+// join makes the last waiter of key in this process.
 func (c *cohortLocker) join(key string) *localWaiter {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -139,7 +136,7 @@ func (c *cohortLocker) join(key string) *localWaiter {
 	return s
 }
 
-// at returns the cohort of key. Its caller puts something into it, or calls tidy.
+// at returns the cohort of key. The caller gives it something to do, or calls tidy.
 func (c *cohortLocker) at(key string) *cohort {
 	g := c.keys[key]
 	if g == nil {
@@ -169,7 +166,7 @@ func (c *cohortLocker) TryAcquire(ctx context.Context, key string) (lock.Lease, 
 		c.mu.Unlock()
 		return nil, lock.ErrHeld
 	}
-	// Those that come meanwhile wait for the answer. There is nothing to cancel.
+	// Owners that come meanwhile wait for the answer. There is nothing to cancel.
 	s := &serverWait{cancel: func() {}, done: make(chan struct{})}
 	g.wait = s
 	c.mu.Unlock()
@@ -201,7 +198,7 @@ func (c *cohortLocker) Acquire(ctx context.Context, key string) (lock.Lease, err
 	return c.leave(ctx, s)
 }
 
-// accept turns what a member was given into the result of its Acquire.
+// accept turns the outcome of a wait into the result of Acquire.
 func (c *cohortLocker) accept(ctx context.Context, o outcome) (lock.Lease, error) {
 	if o.err != nil {
 		return nil, o.err
@@ -213,7 +210,7 @@ func (c *cohortLocker) accept(ctx context.Context, o outcome) (lock.Lease, error
 	return nil, c.locker.Session.GiveBack(ctx, o.lease, ended)
 }
 
-// leave gives up the place of a caller that waits no longer.
+// leave ends the wait of a caller that waits no longer.
 func (c *cohortLocker) leave(ctx context.Context, s *localWaiter) (lock.Lease, error) {
 	c.mu.Lock()
 	if s.element == nil {
@@ -243,7 +240,7 @@ func (c *cohortLocker) leave(ctx context.Context, s *localWaiter) (lock.Lease, e
 }
 
 // startWait starts to wait in the server's queue: as w, which a request sent at sent
-// has put there, or, without w, as a new waiter. It returns nil after Close.
+// has queued, or, without w, as a new waiter. It returns nil after Close.
 func (g *cohort) startWait(w *waiter, sent time.Time) *serverWait {
 	if g.closing {
 		g.fail(fmt.Errorf("%w: %w", lock.ErrUncertain, wire.ErrClosed))
@@ -266,7 +263,7 @@ func (g *cohort) startWait(w *waiter, sent time.Time) *serverWait {
 	return s
 }
 
-// endWait ends the wait s.
+// endWait draws the conclusion from the wait s, which has ended.
 func (g *cohort) endWait(ctx context.Context, s *serverWait, lease *lease, err error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -292,14 +289,14 @@ func (g *cohort) endWait(ctx context.Context, s *serverWait, lease *lease, err e
 		if errors.Is(err, lock.ErrUncertain) {
 			s.err = err
 		}
-		g.waitAgain() // for those that came after the last had left
+		g.waitAgain() // for waiters that came after the last had left
 	default:
 		g.fail(err)
 	}
 }
 
-// waitAgain waits in the server's queue if anybody waits here. The cohort must have
-// neither a tenure nor a seek.
+// waitAgain waits in the server's queue if the cohort has waiters. It must have neither a
+// tenure nor a wait.
 func (g *cohort) waitAgain() {
 	if g.waiters.Len() > 0 {
 		g.startWait(nil, time.Time{})
@@ -308,7 +305,7 @@ func (g *cohort) waitAgain() {
 	g.tidy()
 }
 
-// fail gives err to all that wait.
+// fail ends the wait of all waiters with err.
 func (g *cohort) fail(err error) {
 	for g.waiters.Len() > 0 {
 		g.first().granted <- outcome{err: err}
@@ -316,14 +313,14 @@ func (g *cohort) fail(err error) {
 	g.tidy()
 }
 
-// first takes the first member out of the queue.
+// first takes the first waiter out of the cohort.
 func (g *cohort) first() *localWaiter {
 	s := g.waiters.Remove(g.waiters.Front()).(*localWaiter)
 	s.element = nil
 	return s
 }
 
-// Close leaves all that wait.
+// Close ends the waits.
 func (c *cohortLocker) Close() error {
 	c.mu.Lock()
 	c.closing = true

@@ -2,7 +2,6 @@ package queue
 
 import (
 	"context"
-	_ "embed" // the scripts
 	"errors"
 	"fmt"
 	"slices"
@@ -12,54 +11,11 @@ import (
 	"github.com/lockbench/lockbench/impls/redis/wire"
 )
 
-//go:embed wait.lua
-var waitSource string
-
-//go:embed signal.lua
-var signalSource string
-
-//go:embed wake.lua
-var wakeSource string
-
-//go:embed asleep.lua
-var asleepSource string
-
-// The conditions of redis-handoff. An owner that waits for one stands in a list
-// on the server, {key}:cond, as ID CONDITION. A signal moves the first live one
-// to the end of the queue of the lock, from where it is granted the key as any
-// other waiter is.
-//
-//	cost     Wait 1 script, which also hands the key on; Signal and Broadcast 1 script that
-//	         reads the whole list; per process that sleeps a look at the list each ttl/2 or 5 s
-//	source   C. A. R. Hoare, "Monitors", 1974, with the signals of B. Lampson and D. Redell,
-//	         "Experience with Processes and Monitors in Mesa", 1980: a hint, after which the
-//	         owner looks at its condition again
-//
-// Commands: wait · signal · wake (leave the list when the context ends) · asleep.
-//
-// What it promises when something dies, beyond redis-handoff:
-//
-//   - A process that is gone is skipped by a signal, which goes to the next one.
-//     A process that dies after its owner was moved takes that signal along.
-//   - A signal that moved an owner in the moment in which its context ended is
-//     used by it: its Wait returns nil, so that no signal is lost.
-//   - If the server loses the list, or the answer that an owner was moved, the
-//     owner wakes up within ttl/2 or 5 s, and 250 ms, although nobody signalled. A lost message is
-//     found as that of a waiter in the queue.
-//   - The list of a key whose sleepers all died stays until a signal finds them
-//     or somebody removes it.
-type condScripts struct{ wait, signal, wake, asleep *wire.Script }
-
-func newCondScripts() condScripts {
-	return condScripts{
-		wait: newScript(holdsSource + waitSource), signal: newScript(holdsSource + signalSource),
-		wake: newScript(wakeSource), asleep: newScript(asleepSource),
-	}
-}
-
+// condKey is the name of the list of the waiters for conditions on key, as ID CONDITION.
 func condKey(key string) string { return wire.Beside(key, "cond") }
 
-// condKeys are the keys of the scripts: KEYS[4] is empty on a single server.
+// condKeys returns the KEYS of the scripts of conditions. KEYS[4] is empty on a single
+// server.
 func (h *locker) condKeys(key string) []string {
 	keys := h.keysOf(key)
 	if len(keys) == 3 {
@@ -68,19 +24,42 @@ func (h *locker) condKeys(key string) []string {
 	return append(keys, condKey(key))
 }
 
-// Wait hands the key on and sleeps until it is signalled or ctx ends. It returns
-// with the key held again in both cases, however long that takes: ctx bounds the
-// sleep only, and its error is returned. The key is not held if the error wraps
-// ErrLost, because the lease had ended before, or ErrUncertain, because the
-// service failed or the Locker was closed; Release is harmless then. A wait may
-// end without a signal, after a failure of the server, so that its caller must
-// look at what it waits for.
+// Wait releases the key, waits until it is signalled or ctx ends, and acquires the key
+// again in both cases, however long that takes: ctx bounds the wait for the signal only,
+// and its error is returned. The key is not held if the error wraps ErrLost, because
+// the lease had ended before, or ErrUncertain, because the service failed or the Locker
+// was closed; Release is harmless then. A wait may end without a signal, after a failure
+// of the server, so that its caller must look at what it waits for.
 //
 // The lease has another token, deadline and Lost afterwards.
 //
-// An owner with a name that holds the key more than once would keep it, and
-// Wait returns an error at once; the lease goes on. To free all its holds, as
-// Java's monitors do, would open a critical section that an outer call is in.
+// A named owner that holds the key more than once would keep it, and Wait returns an
+// error at once; the lease goes on. To end all its holds, as Java's monitors do, would
+// open a critical section that an outer call is in.
+//
+//	state    {key}:cond → list of the waiters for conditions. A signal moves the first live
+//	         one to the end of the queue of the lock, where it is granted the key as any
+//	         other waiter is.
+//	cost     Wait 1 script, which also grants the key to the next; Signal and Broadcast 1
+//	         script that reads the whole list; a process that waits reads the list each
+//	         ttl/2 or 5 s
+//	source   C. A. R. Hoare, "Monitors", 1974, with the signals of B. Lampson and D. Redell,
+//	         "Experience with Processes and Monitors in Mesa", 1980: a hint, after which the
+//	         owner looks at its condition again
+//
+// Commands: wait · signal · wake (when the context ends) · asleep.
+//
+// What it promises when something dies, beyond redis-handoff:
+//
+//   - A process that is gone is skipped by a signal, which goes to the next waiter.
+//     A process that dies after its waiter was moved takes that signal along.
+//   - A signal that moved a waiter in the moment in which its context ended is used by
+//     it: its Wait returns nil, so that no signal is lost.
+//   - If the server loses the list, or the answer that a waiter was moved, the waiter
+//     ends its wait within ttl/2 or 5 s, and 250 ms, although nobody signalled. A lost
+//     message is found as that of a waiter in the queue.
+//   - The list of a key whose waiters all died stays until a signal finds them or
+//     somebody removes it.
 func (l *lease) Wait(ctx context.Context, cond string) error {
 	h, old := l.locker, l.grant.Load()
 	if err := h.over(ctx); errors.Is(err, wire.ErrClosed) {
@@ -97,25 +76,22 @@ func (l *lease) Wait(ctx context.Context, cond string) error {
 	uncut := context.WithoutCancel(ctx)
 	w := h.newWaiter(l.key, suffixOf(old.id), &cond)
 	sent := time.Now()
-	reply, err := h.Eval(uncut, "wait", h.cond.wait, h.condKeys(l.key), old.value, w.id, cond)
-	if err == nil && reply == int64(-1) {
+	reply, err := h.Eval(uncut, "wait", h.scripts.wait, h.condKeys(l.key), old.value, w.id, cond)
+	if err != nil || !wire.IsOne(reply) {
 		h.forget(w.id)
-		l.grant.Store(h.newGrant(l.key, old.id, old.token, sent)) // goes on, renewed by the script
-		return errNested
 	}
 	switch {
+	case err == nil && reply == int64(-1):
+		l.grant.Store(h.newGrant(l.key, old.id, old.token, sent)) // goes on, renewed by the script
+		return errNested
 	case err == nil && !wire.IsOne(reply):
-		h.forget(w.id)
 		return lock.ErrLost
 	case wire.Unanswered(err):
-		h.forget(w.id)
 		h.abandon(w)
 		return wire.Uncertain(err)
-	case wire.Died(err): // who has died renews nothing
-		h.forget(w.id)
+	case wire.Died(err): // a process that has died renews nothing
 		return err
 	case err != nil:
-		h.forget(w.id)
 		l.grant.Store(h.newGrant(l.key, old.id, old.token, old.Deadline().Add(-h.Config.TTL))) // goes on as it was
 		return err
 	}
@@ -131,7 +107,7 @@ func (l *lease) Wait(ctx context.Context, cond string) error {
 	case <-ctx.Done():
 		if ended, err = h.wake(ctx, w); err != nil {
 			h.forget(w.id)
-			if wire.Died(err) { // and tidies up nothing
+			if wire.Died(err) { // a process that has died tidies up nothing
 				return err
 			}
 			h.abandon(w)
@@ -150,12 +126,12 @@ func (l *lease) Wait(ctx context.Context, cond string) error {
 	}
 }
 
-// wake moves w, whose context has ended, to the queue of the lock, and returns
-// the context's error unless w had been moved before.
+// wake moves w, whose context has ended, to the queue of the lock. Ended is the
+// context's error, or nil if a signal has moved w before.
 func (h *locker) wake(ctx context.Context, w *waiter) (ended, err error) {
 	ended = fmt.Errorf("redis: wait for a condition ended: %w", lock.Ended(ctx))
 	sent := time.Now()
-	reply, err := h.Eval(context.WithoutCancel(ctx), "wake", h.cond.wake, h.condKeys(w.key), w.id, *w.cond)
+	reply, err := h.Eval(context.WithoutCancel(ctx), "wake", h.scripts.wake, h.condKeys(w.key), w.id, *w.cond)
 	if err != nil {
 		return ended, err
 	}
@@ -181,13 +157,13 @@ func (h *locker) wake(ctx context.Context, w *waiter) (ended, err error) {
 	return ended, nil
 }
 
-// abandon takes w out of the list of those that sleep, and out of the queue, once
-// the server can be asked again: a signal that went to w would be lost.
+// abandon takes w out of the list of the waiters for conditions, and out of the queue,
+// once the server can be asked again: a signal to w would be lost.
 func (h *locker) abandon(w *waiter) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	select {
-	case <-h.closed: // and what is in the list is skipped, as nobody listens
+	case <-h.closed: // the server skips w, since nobody listens
 		return
 	default:
 	}
@@ -196,7 +172,7 @@ func (h *locker) abandon(w *waiter) {
 			ctx, cancel := context.WithTimeout(context.Background(), h.Config.Timeout)
 			_, err := h.Do(ctx, "wake", "LREM", condKey(w.key), 1, w.id+" "+*w.cond)
 			if err == nil {
-				_, err = h.Eval(ctx, "leave", h.leaveScript, h.keysOf(w.key), w.id)
+				_, err = h.Eval(ctx, "leave", h.scripts.leave, h.keysOf(w.key), w.id)
 			}
 			cancel()
 			if err == nil {
@@ -211,24 +187,23 @@ func (h *locker) abandon(w *waiter) {
 	})
 }
 
-// moveToQueue makes w a waiter in the queue of the lock, behind those that are there.
+// moveToQueue notes that w is in the queue of the lock, or belongs there, behind those
+// that are in it. It needs h.mu.
 func (h *locker) moveToQueue(w *waiter) {
 	if !w.queued {
 		w.queued, w.number = true, h.Number()
+		h.checkBy(w.key, time.Now())
 	}
 }
 
-// resume makes l hold what was granted to w.
-func (l *lease) resume(w *waiter, g notice, sent time.Time) error {
-	if g.err != nil {
-		return fmt.Errorf("redis: waiting: %w: %w", lock.ErrUncertain, g.err)
+// resume makes l the lease of what was granted to w, which a request sent at sent has
+// made a waiter.
+func (l *lease) resume(w *waiter, n notice, sent time.Time) error {
+	began, err := l.locker.notified(n, sent)
+	if err == nil {
+		l.grant.Store(l.locker.newGrant(l.key, w.id, n.token, began))
 	}
-	if g.since.After(sent) {
-		sent = g.since
-	}
-	l.locker.Config.Count.Wakeup()
-	l.grant.Store(l.locker.newGrant(l.key, w.id, g.token, sent))
-	return nil
+	return err
 }
 
 // Signal wakes one owner that waits for cond.
@@ -238,13 +213,12 @@ func (l *lease) Signal(ctx context.Context, cond string) error { return l.signal
 func (l *lease) Broadcast(ctx context.Context, cond string) error { return l.signal(ctx, cond, 0) }
 
 func (l *lease) signal(ctx context.Context, cond string, most int) error {
-	return wire.Freed(l.locker.Eval(ctx, "signal", l.locker.cond.signal, l.locker.condKeys(l.key), l.grant.Load().value, cond, most))
+	return wire.Freed(l.locker.Eval(ctx, "signal", l.locker.scripts.signal, l.locker.condKeys(l.key), l.grant.Load().value, cond, most))
 }
 
-// checkConditions asks the server which of those that wait for a condition are
-// still in its list. The others were moved to the queue, or were lost with the
-// list; the checks of the queue look after them from then on. An error leaves
-// the work to the next time.
+// checkConditions asks the server which of the waiters for conditions are still in its
+// list. The others were moved to the queue, or were lost with the list; the checks of
+// the queue look after them from then on. An error leaves the work to the next time.
 func (h *locker) checkConditions() {
 	h.mu.Lock()
 	entries := make(map[string][]any) // by key
@@ -259,11 +233,11 @@ func (h *locker) checkConditions() {
 	h.mu.Unlock()
 	for key, list := range entries {
 		for part := range slices.Chunk(list, maxIDs) {
-			if h.isClosed() { // each look may take its time
+			if h.isClosed() { // each command may take its time
 				return
 			}
 			ctx, cancel := context.WithTimeout(context.Background(), h.Config.Timeout)
-			answer, err := h.Eval(ctx, "asleep", h.cond.asleep, h.condKeys(key), part...)
+			answer, err := h.Eval(ctx, "asleep", h.scripts.asleep, h.condKeys(key), part...)
 			cancel()
 			missing, ok := answer.([]any)
 			if err != nil || !ok {

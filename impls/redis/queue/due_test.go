@@ -28,19 +28,19 @@ func (c *checked) Do(_ context.Context, args ...any) (any, error) {
 	return []any{"", "", c.ahead}, nil
 }
 
-// A key is checked as soon as one of those that wait for it is due, by the first that
-// asked, and then again as soon as the place of the process says. The server may have
-// seen them in another order than that in which they asked.
-func TestStuck(t *testing.T) {
+// A key is checked for its first waiter as soon as the place of one of its waiters says,
+// and then again as soon as the place of the process says. The server may have queued
+// them in another order than that of their calls.
+func TestDueKeys(t *testing.T) {
 	var conn checked
 	h := &locker{
 		Session: wire.NewSession(&conn, lock.Config{TTL: time.Minute, Timeout: time.Second}),
-		waiting: make(map[string]*waiter), checkScript: wire.NewScript(""), inboxes: new(inbox),
+		waiting: make(map[string]*waiter), due: make(map[string]time.Time), scripts: newScripts(), inboxes: new(inbox),
 	}
 	due := func(after time.Duration) (keys []string) {
-		for key, list := range h.dueKeys(time.Now().Add(after)) {
+		for key, first := range h.dueKeys(time.Now().Add(after)) {
 			conn.asked = nil
-			h.checkByFirst(key, list)
+			h.checkByFirst(key, first)
 			keys = append(keys, key)
 		}
 		slices.Sort(keys)

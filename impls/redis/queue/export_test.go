@@ -41,16 +41,12 @@ func Cohorts(l lock.Locker) int {
 	return len(c.keys)
 }
 
-// Due tells in how long a check is due of each that waits in l, a Locker of
-// redis-handoff, in the order of the calls.
-func Due(l lock.Locker) (in []time.Duration) {
+// Due tells in how long the check of key by l, a Locker of redis-handoff, is due.
+func Due(l lock.Locker, key string) time.Duration {
 	h := l.(*locker)
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	for _, w := range slices.SortedFunc(maps.Values(h.waiting), func(a, b *waiter) int { return cmp.Compare(a.number, b.number) }) {
-		in = append(in, time.Until(w.due))
-	}
-	return in
+	return time.Until(h.due[key])
 }
 
 // QueuePosition is how many stand before the first waiter of l, a Locker of redis-handoff, in the
@@ -60,7 +56,7 @@ func QueuePosition(ctx context.Context, l lock.Locker, key string) (int64, error
 	h.mu.Lock()
 	first := slices.MinFunc(slices.Collect(maps.Values(h.waiting)), func(a, b *waiter) int { return cmp.Compare(a.number, b.number) })
 	h.mu.Unlock()
-	reply, err := wire.Eval(ctx, h.Conn, h.checkScript, h.keysOf(key), first.id)
+	reply, err := wire.Eval(ctx, h.Conn, h.scripts.check, h.keysOf(key), first.id)
 	if err != nil {
 		return 0, err
 	}

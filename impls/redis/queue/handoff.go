@@ -2,7 +2,6 @@ package queue
 
 import (
 	"context"
-	_ "embed" // the scripts
 	"errors"
 	"fmt"
 	"strconv"
@@ -14,66 +13,45 @@ import (
 	"github.com/lockbench/lockbench/impls/redis/wire"
 )
 
-//go:embed names.lua
-var namesSource string
-
-//go:embed pass.lua
-var passSource string
-
-//go:embed acquire.lua
-var acquireSource string
-
-//go:embed release.lua
-var releaseSource string
-
-//go:embed leave.lua
-var leaveSource string
-
-//go:embed check.lua
-var checkSource string
-
-//go:embed requeue.lua
-var requeueSource string
-
-// handoff queues the waiters on the server. Release hands the lease straight to
-// the first of them inside its script, and tells that waiter's process alone.
+// handoff queues the waiters on the server. Release grants the key to the first of
+// them inside its script, and notifies that waiter's process alone.
 //
-//	state    key → token:owner, with PX ttl, and the numbers of its holds while an owner
-//	         with a name has several, see handoff_owned.go; {key}:queue → list of waiters;
+//	state    key → token:id of the holder, with PX ttl, and the numbers of all holds while a
+//	         named owner has several, see owner.go; {key}:queue → list of waiters;
 //	         {key}:fence → tokens drawn so far, in blocks of 1024, without end;
-//	         {key}:cond → list of those that wait for a condition, see handoff_cond.go
+//	         {key}:cond → list of the waiters for a condition, see cond.go
 //	cost     acquire 1 script, whether the key is free or not; release 1 script, which also
 //	         grants to the next; a waiter holds no connection and sends nothing; per process
-//	         a PING each ttl/4 and, for a key that an owner waits for that long, a check each
-//	         250 ms for every place up to that of its first owner in the queue, or each ttl/2 or 5 s if that is less;
+//	         a PING each ttl/4 and, for a key with waiters, a check each 250 ms for every
+//	         place up to that of its first waiter, or each ttl/2 or 5 s if that is less;
 //	         on a cluster a connection to each node, and a SSUBSCRIBE for each slot, once
 //	safe     as redis-fenced; grants in the order in which the server saw the waiters
 //	breaks   as redis-fenced
 //	source   ours; a queue lock (Mellor-Crummey & Scott, 1991) whose queue is a Redis list
 //
-// Commands: acquire (leave if its answer is lost or the wait ends; return if the grant
-// came even so) · check · join · requeue · renew · release.
+// Commands: acquire (leave if its answer is lost or the wait ends; return of a grant
+// that comes later) · check · join · requeue · renew · release.
 //
 // What it promises when something dies:
 //
-//   - A waiter whose context ends leaves by one script. If it was granted the
-//     lease meanwhile, that script passes the lease on.
-//   - A waiter whose process is gone costs nothing: PUBLISH reaches nobody, and
-//     the script tries the next one. One whose process is stalled, or cut off
-//     without the server having noticed, keeps the lease for one ttl.
-//   - A holder that dies keeps the key for the rest of its ttl; the check of the first
-//     waiter then hands it on within 250 ms, and 250 ms later for each before it whose
-//     process is gone, but within ttl/2 or 5 s. If the ttl of the holder was shorter
-//     than that the first may not know yet that it is the first; then it is ttl/2
-//     or 5 s of the waiter.
+//   - A waiter whose context ends leaves the queue by one script. If it was granted
+//     the key meanwhile, that script grants it to the next.
+//   - A waiter whose process is gone costs nothing: PUBLISH reaches nobody, and the
+//     script tries the next one. A waiter whose process is stalled, or cut off
+//     without the server having noticed, keeps the key for one ttl.
+//   - A holder that dies keeps the key for the rest of its ttl. The check of the first
+//     waiter then grants it within 250 ms, and 250 ms later for each waiter before it
+//     whose process is gone, but within ttl/2 or 5 s. If the ttl of the holder was
+//     shorter than that, the first waiter may not know yet that it is the first; then
+//     it is ttl/2 or 5 s of the waiter.
 //   - A lost message is found by the check, within ttl/2 or 5 s, or at once after a
 //     broken connection was replaced; without a break none is lost. Waiters that were
-//     passed over meanwhile have lost their place and queue again.
+//     skipped meanwhile have lost their places and queue again.
 //   - A server that comes back empty gets the waiters again as soon as they have
-//     their connections, and one that was emptied by their checks; the
-//     holder learns of its loss by the next renewal.
+//     their connections, and one that was emptied by their checks. The holder learns of
+//     its loss by the next renewal.
 //   - A message that is delivered late grants a lease that began before it: the
-//     deadline is counted from the last moment at which nothing was under way.
+//     deadline is counted from an instant at which the message had not been sent.
 func handoff(client string, dial wire.Dial) lock.Variant {
 	return lock.Variant{
 		Algo: "redis-handoff", Client: client,
@@ -97,6 +75,7 @@ func handoff(client string, dial wire.Dial) lock.Variant {
 	}
 }
 
+// open connects a Locker and opens its inboxes.
 func open(ctx context.Context, dial wire.Dial, d lock.Deployment, c lock.Config) (*locker, error) {
 	s, err := wire.OpenSession(ctx, dial, d, c)
 	if err != nil {
@@ -104,13 +83,9 @@ func open(ctx context.Context, dial wire.Dial, d lock.Deployment, c lock.Config)
 	}
 	h := &locker{
 		Session: s, waiting: make(map[string]*waiter), delivered: make(map[string]struct{}),
-		closed:        make(chan struct{}),
-		acquireScript: newScript(acquireSource), releaseScript: newScript(releaseSource),
-		leaveScript: newScript(holdsSource + leaveSource), checkScript: newScript(holdsSource + checkSource),
-		requeueScript: newScript(holdsSource + requeueSource),
-		cond:          newCondScripts(), owners: newOwnedScripts(),
+		due: make(map[string]time.Time), closed: make(chan struct{}),
+		scripts: newScripts(), renewals: wire.Renewals(s, newScript(renewSource)),
 	}
-	h.renewals = wire.Renewals(s, newScript(holdsSource+renewSource))
 	opening, cancel := context.WithTimeout(ctx, s.Config.Timeout)
 	defer cancel()
 	if err := h.openInboxes(opening, d.Nodes[0]); err != nil {
@@ -122,10 +97,6 @@ func open(ctx context.Context, dial wire.Dial, d lock.Deployment, c lock.Config)
 	return h, nil
 }
 
-func newScript(source string) *wire.Script {
-	return wire.NewScript(namesSource + passSource + source)
-}
-
 // queueKey is the name of the list of key's waiters, in the slot of key.
 func queueKey(key string) string { return wire.Beside(key, "queue") }
 
@@ -135,34 +106,32 @@ func fenceKey(key string) string { return wire.Beside(key, "fence") }
 // locker is the Locker of redis-handoff.
 type locker struct {
 	*wire.Session
-	renewals                                                              *lock.Batch
-	acquireScript, releaseScript, leaveScript, checkScript, requeueScript *wire.Script
-	cond                                                                  condScripts
-	owners                                                                ownedScripts
-	inboxes                                                               inboxes
-	running                                                               sync.WaitGroup
+	renewals *lock.Batch
+	scripts  scripts
+	inboxes  inboxes
+	running  sync.WaitGroup
 
 	once   sync.Once
 	closed chan struct{}
 
 	mu        sync.Mutex
-	waiting   map[string]*waiter  // by id
-	delivered map[string]struct{} // the ids that were granted from the queue and not released yet
+	waiting   map[string]*waiter   // by id
+	due       map[string]time.Time // when the next check of a key is due, by key
+	delivered map[string]struct{}  // the ids of waiters that were granted the key, until their release
 }
 
-// waiter is one Acquire in the queue.
+// waiter is one call that waits in the queue, or for a condition before that.
 type waiter struct {
 	key, id  string
-	named    bool        // it acts for an owner with a name
+	named    bool        // it acts for a named owner
 	number   uint64      // grows with the calls of Acquire
-	queued   bool        // the server has said so; before that a check would not find it
-	due      time.Time   // when its key is worth a check, see [queued.pause]
-	cond     *string     // the condition that it waits for first, nil if none
-	sleeping bool        // the server has said that it stands in the list of those that sleep
+	queued   bool        // the server has confirmed that it is in the queue; before that a check would not find it
+	cond     *string     // the condition that it waits for, nil if none
+	sleeping bool        // the server has confirmed that it waits for cond
 	granted  chan notice // capacity 1
 }
 
-// notice is the end of a wait: the token, and an instant before which the lease
+// notice ends a wait: the token of the grant, and an instant before which the lease
 // did not begin.
 type notice struct {
 	token uint64
@@ -170,19 +139,19 @@ type notice struct {
 	err   error // instead of a grant: the service has failed
 }
 
-// id names a waiter: process, number, who it acts for if that is not itself (see
-// named), and the TTL of its lease in ms.
-func (h *locker) id(name string) (string, uint64) {
+// id names a waiter: PROCESS:NUMBER:TTL, with the TTL of its lease in ms. Suffix stands
+// behind the number; see nameSuffix.
+func (h *locker) id(suffix string) (string, uint64) {
 	n := h.Number()
-	return h.Prefix + ":" + strconv.FormatUint(n, 10) + name + ":" + strconv.FormatInt(wire.Millis(h.Config.TTL), 10), n
+	return h.Prefix + ":" + strconv.FormatUint(n, 10) + suffix + ":" + strconv.FormatInt(wire.Millis(h.Config.TTL), 10), n
 }
 
-// keysOf are the keys of the scripts.
+// keysOf returns the KEYS of the scripts.
 func (h *locker) keysOf(key string) []string {
 	return append([]string{key, queueKey(key), fenceKey(key)}, h.inboxes.keys(key)...)
 }
 
-// over is why nothing can be acquired any more, or nil.
+// over returns why nothing can be acquired any more, or nil.
 func (h *locker) over(ctx context.Context) error {
 	if h.isClosed() {
 		return wire.ErrClosed
@@ -209,7 +178,7 @@ func (h *locker) Acquire(ctx context.Context, key string) (lock.Lease, error) {
 	return asLease(h.enqueue(ctx, key, ""))
 }
 
-// asLease keeps a nil *handed from becoming a Lease that is not nil.
+// asLease keeps a nil *lease from becoming a Lease that is not nil.
 func asLease(l *lease, err error) (lock.Lease, error) {
 	if err != nil {
 		return nil, err
@@ -217,30 +186,27 @@ func asLease(l *lease, err error) (lock.Lease, error) {
 	return l, nil
 }
 
-// try takes key if it is free.
+// try acquires key if it is free.
 func (h *locker) try(ctx context.Context, key string) (*lease, error) {
 	id, _ := h.id("")
 	sent := time.Now()
-	token, _, err := h.request(context.WithoutCancel(ctx), h.acquireScript, key, id, 0)
+	token, _, err := h.request(context.WithoutCancel(ctx), key, id, 0)
 	if err == nil && token == 0 {
 		return nil, lock.ErrHeld
 	}
 	return h.finish(ctx, key, id, token, sent, err)
 }
 
-// enqueue takes key, or queues for it. Name is "", or how an owner appears in ids.
-func (h *locker) enqueue(ctx context.Context, key, name string) (*lease, error) {
+// enqueue acquires key, or waits for it in the queue. Suffix is "" or that of a named
+// owner.
+func (h *locker) enqueue(ctx context.Context, key, suffix string) (*lease, error) {
 	if err := h.inboxes.subscribed(ctx, key); err != nil {
 		return nil, fmt.Errorf("redis: cannot listen: %w", err)
 	}
-	// The grant may arrive before the answer that says that we wait.
-	w := h.newWaiter(key, name, nil)
+	// The grant may arrive before the answer that says that w is in the queue.
+	w := h.newWaiter(key, suffix, nil)
 	sent := time.Now()
-	script := h.acquireScript
-	if w.named {
-		script = h.owners.enter // it may be the holder
-	}
-	token, ahead, err := h.request(context.WithoutCancel(ctx), script, key, w.id, 1)
+	token, ahead, err := h.request(context.WithoutCancel(ctx), key, w.id, 1)
 	if err != nil || token > 0 {
 		h.forget(w.id)
 		return h.finish(ctx, key, w.id, token, sent, err)
@@ -249,53 +215,63 @@ func (h *locker) enqueue(ctx context.Context, key, name string) (*lease, error) 
 	return h.await(ctx, w, sent)
 }
 
-// newWaiter makes a waiter whose grant is received from now on. Name is as in line;
-// asleep is the condition that it waits for first, if any.
-func (h *locker) newWaiter(key, name string, asleep *string) *waiter {
-	id, n := h.id(name)
-	w := &waiter{key: key, id: id, named: name != "", number: n, cond: asleep, granted: make(chan notice, 1)}
+// newWaiter makes a waiter, whose grant is received from now on. Cond is
+// the condition that it waits for first, or nil.
+func (h *locker) newWaiter(key, suffix string, cond *string) *waiter {
+	id, n := h.id(suffix)
+	w := &waiter{key: key, id: id, named: suffix != "", number: n, cond: cond, granted: make(chan notice, 1)}
 	h.mu.Lock()
 	h.waiting[id] = w
 	h.mu.Unlock()
 	return w
 }
 
-// setQueued notes that a request sent at sent has queued w behind ahead others.
+// setQueued notes that a request sent at sent has queued w behind ahead other waiters.
 func (h *locker) setQueued(w *waiter, sent time.Time, ahead int64) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	w.queued, w.due = true, sent.Add(h.pause(ahead, w.named))
+	w.queued = true
+	h.checkBy(w.key, sent.Add(h.pause(ahead, w.named)))
 }
 
-// await waits for the grant to w, which stands in the queue since a request that was
-// sent at sent.
+// await waits for the grant to w, which a request sent at sent has queued.
 func (h *locker) await(ctx context.Context, w *waiter, sent time.Time) (*lease, error) {
 	select {
-	case g := <-w.granted:
-		if g.err != nil {
-			return nil, fmt.Errorf("redis: waiting: %w: %w", lock.ErrUncertain, g.err)
+	case n := <-w.granted:
+		began, err := h.notified(n, sent)
+		if err != nil {
+			return nil, err
 		}
-		if g.since.After(sent) {
-			sent = g.since
-		}
-		h.Config.Count.Wakeup()
-		return h.finish(ctx, w.key, w.id, g.token, sent, nil)
+		return h.finish(ctx, w.key, w.id, n.token, began, nil)
 	case <-ctx.Done():
 	case <-h.closed:
 	}
 	err := h.over(ctx)
 	h.forget(w.id)
 	if errors.Is(err, wire.ErrClosed) {
-		// The server skips us once our inbox is gone, but a grant may have come first.
+		// The server skips w once our inbox is gone, but a grant may have come before.
 		return nil, fmt.Errorf("%w: %w", lock.ErrUncertain, err)
 	}
 	return nil, h.leave(ctx, w.key, w.id, err)
 }
 
-// request runs a script of acquire and returns the token of a grant, or 0 and how many
-// stand before id in the queue.
-func (h *locker) request(ctx context.Context, script *wire.Script, key, id string, wait int) (token uint64, ahead int64, err error) {
-	reply, err := h.Eval(ctx, "acquire", script, h.keysOf(key), id, wait)
+// notified returns an instant before which the lease of n did not begin: the last one
+// known, of which the sending of the request that queued its waiter is one.
+func (h *locker) notified(n notice, sent time.Time) (began time.Time, err error) {
+	if n.err != nil {
+		return began, fmt.Errorf("redis: waiting: %w: %w", lock.ErrUncertain, n.err)
+	}
+	h.Config.Count.Wakeup()
+	if n.since.After(sent) {
+		return n.since, nil
+	}
+	return sent, nil
+}
+
+// request asks for key and returns the token of a grant, or 0 and the number
+// of waiters before id in the queue.
+func (h *locker) request(ctx context.Context, key, id string, wait int) (token uint64, ahead int64, err error) {
+	reply, err := h.Eval(ctx, "acquire", h.scripts.acquire, h.keysOf(key), id, wait)
 	if err != nil {
 		return 0, 0, err
 	}
@@ -309,8 +285,8 @@ func (h *locker) request(ctx context.Context, script *wire.Script, key, id strin
 	return uint64(n), 0, nil
 }
 
-// finish turns the outcome of an attempt into a lease, or into an error that
-// leaves nothing behind.
+// finish turns the outcome of a request into a lease, or into an error that leaves
+// nothing behind.
 func (h *locker) finish(ctx context.Context, key, id string, token uint64, sent time.Time, err error) (*lease, error) {
 	switch {
 	case err != nil && wire.Unanswered(err):
@@ -326,20 +302,20 @@ func (h *locker) finish(ctx context.Context, key, id string, token uint64, sent 
 	return lease, nil
 }
 
-// leave takes id out of the queue, or passes on what it was granted, and
-// returns the error of the attempt.
+// leave takes id out of the queue, or releases what it was granted, and returns the
+// error of the request, which is err.
 func (h *locker) leave(ctx context.Context, key, id string, err error) error {
 	ctx, cancel := h.Bounded(ctx)
 	defer cancel()
-	if _, e := h.Eval(ctx, "leave", h.leaveScript, h.keysOf(key), id); e != nil && !wire.Died(e) {
+	if _, e := h.Eval(ctx, "leave", h.scripts.leave, h.keysOf(key), id); e != nil && !wire.Died(e) {
 		return fmt.Errorf("%w; leaving the queue: %w: %w", err, lock.ErrUncertain, e)
 	}
 	return uncertainAcquire(err)
 }
 
-// uncertainAcquire marks the loss of the answer to acquire as uncertain even though
-// the waiter has left: the lost command may yet run. The inbox gives back what
-// it is granted then.
+// uncertainAcquire marks the loss of the answer to acquire as uncertain although the
+// waiter has left: the lost command may yet run. The inbox returns what it is granted
+// then.
 func uncertainAcquire(err error) error {
 	if errors.Is(err, wire.ErrClosed) || isContextError(err) {
 		return err
@@ -364,17 +340,17 @@ func (h *locker) message(payload string, since time.Time) {
 	if h.deliver(value, since) {
 		return
 	}
-	// Nobody waits: the command that queued the waiter ran after its answer had
-	// been given up, or the script by which it left did not get through.
+	// The waiter is gone: the command that queued it ran after its answer had been given
+	// up, or the script by which it left did not get through.
 	h.running.Go(func() {
 		ctx, cancel := h.Bounded(context.Background())
 		defer cancel()
-		h.giveBack(ctx, key, value)
+		h.returnGrant(ctx, key, value)
 	})
 }
 
-// deliver hands a grant, TOKEN:ID, to its waiter. It reports whether there is
-// one, or was: a check may have found the grant before its message came.
+// deliver gives the grant TOKEN:ID to its waiter. It reports whether there is one, or was:
+// a check may have found the grant before its message came.
 func (h *locker) deliver(value string, since time.Time) bool {
 	text, id, _ := strings.Cut(value, ":")
 	token, err := strconv.ParseUint(text, 10, 64)
@@ -394,11 +370,11 @@ func (h *locker) deliver(value string, since time.Time) bool {
 	return true
 }
 
-// Close leaves the queued waiters to be skipped, which they are once the inbox
-// is closed. Further calls do nothing.
+// Close ends the waits. The server skips the waiters in its queue once the inboxes are
+// closed. Further calls do nothing.
 func (h *locker) Close() (err error) {
 	h.once.Do(func() {
-		h.mu.Lock() // see desert
+		h.mu.Lock() // see abandon
 		close(h.closed)
 		h.mu.Unlock()
 		h.inboxes.Close()

@@ -9,12 +9,11 @@ import (
 	"github.com/lockbench/lockbench/impls/redis/wire"
 )
 
-// inboxes are where a session is told of grants.
+// inboxes are the channels on which a process is notified of grants.
 type inboxes interface {
-	// subscribed returns once a grant of key would be received.
+	// subscribed returns once a notice of key would be received.
 	subscribed(ctx context.Context, key string) error
-	// keys is what the scripts must know of the inboxes for key, as further
-	// keys.
+	// keys is what the scripts must know of the inboxes for key, as further KEYS.
 	keys(key string) []string
 	Close()
 }
@@ -26,7 +25,7 @@ func (h *locker) openInboxes(ctx context.Context, ep lock.Endpoint) error {
 		if err != nil {
 			return err
 		}
-		h.inboxes = newSlotInboxes(h, conn, a.Places())
+		h.inboxes = newSlotInboxes(h, conn, a.HostPorts())
 		return nil
 	}
 	all := func(string) bool { return true }
@@ -38,16 +37,16 @@ func (h *locker) openInboxes(ctx context.Context, ep lock.Endpoint) error {
 	return b.open(ctx, h.Conn, "lockbench:inbox:"+h.Prefix)
 }
 
-// slotInboxes are those on a cluster: one for each slot in which this process has
+// slotInboxes are the inboxes on a cluster: one for each slot in which this process has
 // ever waited, in that slot, so that the script of a release sees on its own node
-// whether anybody listens. They stay until the end: another wait in the slot is
-// likelier than a shortage of channels, of which there are 16 384 at most.
+// whether the process listens. They stay until Close: there are 16 384 at most, and the
+// process is likely to wait in the slot again.
 //
-// One for each node would do as well until a slot moves. One for each key would
-// have to be given up again, which costs each wait two round trips.
+// One inbox for each node would do until a slot moves. One for each key would have to be
+// unsubscribed again, which costs each wait two round trips.
 type slotInboxes struct {
 	*wire.Shards
-	prefix string // of the session
+	prefix string // of the Session
 
 	mu    sync.Mutex
 	names map[int]string // what the names of a slot's inboxes begin with
@@ -86,14 +85,14 @@ func (b *slotInboxes) subscribed(ctx context.Context, key string) error {
 	return b.Add(ctx, b.name(wire.Slot(key))+b.prefix)
 }
 
-// An inbox is the one channel of a session on a server by itself.
+// An inbox is the one channel of a process on a single server.
 type inbox struct {
 	// message is called by one goroutine, in order, and must not block. Nothing
 	// that it is given was published before since.
 	message func(payload string, since time.Time)
 	gap     func() // likewise, after messages may have been missed
-	// down is called once no connection could be made for patience, and again each
-	// patience until one can.
+	// down is called once no connection could be made for timeout, and again each
+	// timeout until one can.
 	down    func()
 	timeout time.Duration
 
@@ -103,7 +102,7 @@ type inbox struct {
 	alarm *time.Timer // runs while the connection is lost
 }
 
-// open subscribes to channel before it returns. The fields up to patience must
+// open subscribes to channel before it returns. The fields up to timeout must
 // have been set.
 func (b *inbox) open(ctx context.Context, conn wire.Conn, channel string) error {
 	b.fresh = time.Now()
@@ -156,7 +155,7 @@ func (b *inbox) Close() {
 	b.stopAlarm()
 }
 
-// alert calls down, and comes again: others may wait by then.
+// alert calls down, and again after the next timeout: others may wait by then.
 func (b *inbox) alert() {
 	b.mu.Lock()
 	lost := b.alarm != nil

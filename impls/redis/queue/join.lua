@@ -1,6 +1,6 @@
--- ARGV are the ids of waiters that act for one owner. If that owner has the lock,
--- those of them that stand in the queue become holds of it. Returns the token and
--- the ids that are holds now, or nothing.
+-- ARGV are the ids of waiters that act for one named owner. If that owner has the lock,
+-- those of them that are in the queue become holds of it. Returns the token and the ids
+-- that are holds now, or nothing.
 local value = redis.call('get', KEYS[1])
 if not value then
   return {}

@@ -40,17 +40,16 @@ func (l *lease) Lost() <-chan struct{} { return l.grant.Load().Lost() }
 // Deadline is that of the newest grant.
 func (l *lease) Deadline() time.Time { return l.grant.Load().Deadline() }
 
-// Release passes the lease to the first live waiter, or frees the key.
+// Release grants the key to the first live waiter, or frees it.
 func (l *lease) Release(ctx context.Context) error { return l.release(ctx, l.Token()) }
 
 // release is Release where last is the largest token that was used under the lease.
 func (l *lease) release(ctx context.Context, last uint64) error {
 	held := l.grant.Load()
 	ours := held.Stop()
-	script := l.locker.scriptToRelease(held.value)
-	// Not before the answer: a check may have found the grant first, and its message,
-	// should it come only now, would be taken for one to nobody and returned.
-	reply, err := l.locker.Eval(ctx, "release", script, l.locker.keysOf(l.key), held.value, strconv.FormatUint(last, 10))
+	// The id is forgotten after the answer: a check may have found the grant before its
+	// message came, and message would return the grant of an unknown id.
+	reply, err := l.locker.Eval(ctx, "release", l.locker.scripts.release, l.locker.keysOf(l.key), held.value, strconv.FormatUint(last, 10))
 	l.locker.forget(held.id)
 	err = wire.Freed(reply, err)
 	if err == nil && !ours {

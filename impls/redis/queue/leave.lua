@@ -1,4 +1,4 @@
--- ARGV[1] the id of a waiter that waits no longer. If it was granted the lock
+-- ARGV[1] the id of a waiter that leaves the queue. If it was granted the lock
 -- meanwhile, that hold ends.
 if redis.call('lrem', KEYS[2], 1, ARGV[1]) > 0 then
   return 1

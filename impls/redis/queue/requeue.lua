@@ -1,5 +1,5 @@
 -- ARGV are the ids of waiters that a check did not find. Puts them into the
--- queue, unless they are there or hold the lock by now.
+-- queue, unless they are in it or hold the lock by now.
 local value = redis.call('get', KEYS[1])
 local holder
 if value then

@@ -13,16 +13,16 @@ import (
 // tenure is one lease that the server has granted to the process.
 type tenure struct {
 	lease    *lease
-	grant    *grant // of lease, for good: nobody waits for conditions here
+	grant    *grant // that of lease, which has one only: this lock has no conditions
 	token    uint64 // of the newest grant
 	passes   int    // since the server last said that nobody else waits
 	since    time.Time
-	yielding bool          // the server is being asked
-	watched  bool          // somebody waits for its loss
-	ended    chan struct{} // closed when the process has done with it
+	yielding bool          // a yield has asked the server
+	watched  bool          // a goroutine waits for its loss
+	ended    chan struct{} // closed when the tenure has ended in this process
 }
 
-// blockOfTokens is how many tokens handoff_pass.lua draws at once. The last of
+// blockOfTokens is how many tokens common.lua draws at once. The last of
 // each block is a multiple of it.
 const blockOfTokens = 1024
 
@@ -34,7 +34,7 @@ func (g *cohort) startTenure(lease *lease) {
 	}
 }
 
-// watchLoss lets those that wait know when the tenure is lost.
+// watchLoss ends the tenure when it is lost, so that its waiters queue anew.
 func (g *cohort) watchLoss() {
 	t := g.tenure
 	if t.watched || g.closing {
@@ -51,30 +51,30 @@ func (g *cohort) watchLoss() {
 		}
 		g.mu.Lock()
 		defer g.mu.Unlock()
-		if g.tenure == t && !t.yielding { // else yield sees to it
+		if g.tenure == t && !t.yielding { // else yield ends it
 			g.endTenure()
 		}
 	})
 }
 
-// endTenure ends the tenure in this process.
+// endTenure ends the tenure in this process; the waiters queue at the server.
 func (g *cohort) endTenure() {
 	close(g.tenure.ended)
 	g.tenure = nil
 	g.waitAgain()
 }
 
-// newLease makes a lease of the tenure under token.
+// newLease makes a lease of the tenure with token.
 func (g *cohort) newLease(token uint64) *cohortLease {
 	g.tenure.token = token
 	return &cohortLease{cohort: g, tenure: g.tenure, token: token}
 }
 
-// grantFirst gives the tenure to the first that waits.
+// grantFirst grants the key to the first waiter.
 func (g *cohort) grantFirst(token uint64) { g.first().granted <- outcome{lease: g.newLease(token)} }
 
-// alive reports whether the server still keeps the lease for this process, as
-// far as its clock tells.
+// alive reports whether the lease of the process has not expired, by its own clock, and
+// is not known to be lost.
 func (t *tenure) alive(now time.Time) bool {
 	select {
 	case <-t.grant.Lost():
@@ -89,14 +89,14 @@ type cohortLease struct {
 	cohort *cohort
 	tenure *tenure
 	token  uint64
-	state  int // guarded by cohorts.mu
+	state  int // guarded by cohortLocker.mu
 }
 
-// The states of a passed lease.
+// The states of a cohortLease.
 const (
 	leaseHeld      int = iota
-	leaseReturning     // Release has asked the server to free the key, perhaps in vain
-	leasePassed        // another owner of this process has it, or the server has
+	leaseReturning     // Release has asked the server to release the key, perhaps in vain
+	leasePassed        // it was passed to another owner of this process, or to the server
 )
 
 // Token grows by 1 with every pass.
@@ -108,8 +108,8 @@ func (l *cohortLease) Lost() <-chan struct{} { return l.tenure.grant.Lost() }
 // Deadline is that of the lease of the process.
 func (l *cohortLease) Deadline() time.Time { return l.tenure.grant.Deadline() }
 
-// Release passes the lease on, inside the process or by the server. A pass
-// inside the process does not look at ctx.
+// Release passes the lease to the next waiter of this process, or gives it back to the
+// server. A pass inside the process does not look at ctx.
 func (l *cohortLease) Release(ctx context.Context) error {
 	g, t := l.cohort, l.tenure
 	g.mu.Lock()
@@ -142,8 +142,9 @@ func (l *cohortLease) Release(ctx context.Context) error {
 	return l.yield(ctx, stay)
 }
 
-// releaseTenure gives the lease back to the server. It unlocks cohorts.mu. Those
-// that wait, if any, need not see the answer before they queue.
+// releaseTenure gives the lease back to the server, where last is the largest token that
+// was used. It unlocks cohortLocker.mu. The waiters, if any, need not see the answer
+// before they queue.
 func (l *cohortLease) releaseTenure(ctx context.Context, last uint64) error {
 	g := l.cohort
 	l.state = leaseReturning
@@ -152,8 +153,8 @@ func (l *cohortLease) releaseTenure(ctx context.Context, last uint64) error {
 	return l.tenure.lease.release(ctx, last)
 }
 
-// yield offers the lease to the other processes or, if the turn is to go on, only
-// draws the next token.
+// yield offers the lease to the other processes or, if the turn is to go on, only draws
+// the next token.
 func (l *cohortLease) yield(ctx context.Context, stay bool) error {
 	g, t := l.cohort, l.tenure
 	h := g.locker
@@ -165,7 +166,7 @@ func (l *cohortLease) yield(ctx context.Context, stay bool) error {
 	var reply any
 	err := h.inboxes.subscribed(ctx, g.key)
 	if err == nil {
-		reply, err = h.Eval(ctx, "yield", g.yield, h.keysOf(g.key), t.grant.value, strconv.FormatUint(l.token, 10), w.id)
+		reply, err = h.Eval(ctx, "yield", g.yieldScript, h.keysOf(g.key), t.grant.value, strconv.FormatUint(l.token, 10), w.id)
 	}
 	answer, ok := reply.(int64)
 	if err == nil && !ok {
@@ -189,7 +190,7 @@ func (l *cohortLease) yield(ctx context.Context, stay bool) error {
 	}
 	held := t.grant.Stop()
 	if err != nil || answer == 0 {
-		h.forget(w.id) // what it is granted, if anything, the inbox returns
+		h.forget(w.id) // if it is granted the key, the inbox returns that
 		g.mu.Lock()
 		defer g.mu.Unlock()
 		l.state = leaseReturning
@@ -210,7 +211,7 @@ func (l *cohortLease) yield(ctx context.Context, stay bool) error {
 	g.mu.Lock()
 	close(t.ended)
 	g.tenure = nil
-	h.setQueued(w, sent, -answer-2) // the first is in the queue no more
+	h.setQueued(w, sent, -answer-2) // the first of the queue has been granted the key
 	s := g.startWait(w, sent)
 	nobody := s != nil && g.waiters.Len() == 0
 	if nobody {
@@ -221,7 +222,7 @@ func (l *cohortLease) yield(ctx context.Context, stay bool) error {
 		h.forget(w.id)
 	}
 	if nobody {
-		<-s.done // else the place in the queue would outlive Release
+		<-s.done // else its place in the queue would outlive Release
 	}
 	if !held {
 		return lock.ErrLost

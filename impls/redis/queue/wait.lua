@@ -1,7 +1,7 @@
--- ARGV[1] the value under which the lock is held, ARGV[2] the id of the waiter
--- that the holder becomes, ARGV[3] the condition. KEYS[5] lists those that sleep,
--- as ID CONDITION, in the order in which they came. Returns 1, 0 if the lock
--- is not held under that value, or -1 if its owner has other holds, which go on.
+-- ARGV[1] the value under which the lock is held, ARGV[2] the id of the waiter that the
+-- holder becomes, ARGV[3] the condition. KEYS[5] lists the waiters for conditions, as
+-- ID CONDITION, in the order in which they came. Returns 1, 0 if the lock is not held
+-- under that value, or -1 if its owner has other holds, which go on.
 local current = redis.call('get', KEYS[1])
 if current ~= ARGV[1] then
   if under(current, ARGV[1]) then

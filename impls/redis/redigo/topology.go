@@ -40,7 +40,7 @@ var _ wire.Sharded = (*cluster)(nil)
 func dialCluster(a wire.Address, n int, c lock.Config) *cluster {
 	x := &cluster{slots: make(chan struct{}, n), a: a, c: c}
 	x.router = &redisc.Cluster{
-		StartupNodes: a.Places(),
+		StartupNodes: a.HostPorts(),
 		CreatePool: func(hostport string, _ ...redigo.DialOption) (*redigo.Pool, error) {
 			dial := dialer(a.At(hostport), c)
 			return &redigo.Pool{MaxIdle: n, DialContext: func(ctx context.Context) (redigo.Conn, error) {
@@ -113,7 +113,7 @@ func (x *cluster) Subscribe(ctx context.Context, h wire.Handler) (wire.Subscript
 
 // dialAny connects to any node that answers.
 func (x *cluster) dialAny(ctx context.Context) (rc redigo.Conn, err error) {
-	at := x.a.Places()
+	at := x.a.HostPorts()
 	if known := x.known.Load(); known != nil {
 		at = slices.Concat(*known, at) // those that were named may be gone by now
 	}

@@ -22,7 +22,7 @@ import (
 
 // conn is the Conn of one server, or of the master that sentinels name.
 type conn struct {
-	line   *line
+	link   *link
 	client rueidis.Client
 	c      lock.Config
 	open   opener // what made it, and what makes the connections beside its own
@@ -67,7 +67,7 @@ func at(u *url.URL, c lock.Config) opener {
 // password and the database.
 func through(u *url.URL, c lock.Config, reach func(context.Context) (net.Conn, error)) (open opener) {
 	open = func(o rueidis.ClientOption) (*conn, error) {
-		l := &line{reach: reach}
+		l := &link{dialNet: reach}
 		settle(&o, u, c)
 		o.InitAddress, o.ForceSingleClient = []string{u.Host}, true
 		o.DialCtxFn = l.dial
@@ -78,7 +78,7 @@ func through(u *url.URL, c lock.Config, reach func(context.Context) (net.Conn, e
 		if !errors.Is(err, errLater) {
 			return nil, fmt.Errorf("rueidis: %w", err)
 		}
-		return &conn{line: l, client: client, c: c, open: open}, nil
+		return &conn{link: l, client: client, c: c, open: open}, nil
 	}
 	return open
 }
@@ -113,13 +113,13 @@ func settle(o *rueidis.ClientOption, u *url.URL, c lock.Config) {
 func (c *conn) Do(ctx context.Context, args ...any) (any, error) {
 	err := ctx.Err()
 	if err == nil {
-		err = c.line.over()
+		err = c.link.over()
 	}
 	if err != nil {
 		return nil, unsent(err)
 	}
 	c.c.Count.Cmd()
-	late := time.AfterFunc(c.c.Timeout, c.line.cut)
+	late := time.AfterFunc(c.c.Timeout, c.link.cut)
 	// Without a context that can end, a command that is alone on the connection
 	// is written and read by this goroutine, and not by those of the library.
 	result := c.client.Do(context.Background(), command(c.client, args))
@@ -131,7 +131,7 @@ func (c *conn) Do(ctx context.Context, args ...any) (any, error) {
 }
 
 func (c *conn) Close() error {
-	c.line.close()
+	c.link.close()
 	c.client.Close()
 	return nil
 }

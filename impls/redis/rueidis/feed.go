@@ -15,7 +15,7 @@ import (
 
 func (c *conn) Subscribe(ctx context.Context, h wire.Handler) (wire.Subscription, error) {
 	return wire.Listen(ctx, c.c, h, func(ctx context.Context) (wire.Feed, error) {
-		if err := c.line.over(); err != nil {
+		if err := c.link.over(); err != nil {
 			return nil, unsent(err)
 		}
 		return dialFeed(ctx, c.open)
@@ -48,10 +48,10 @@ func dialFeed(ctx context.Context, open opener) (wire.Feed, error) {
 	if err == nil {
 		f.lost = dedicated.SetPubSubHooks(rueidis.PubSubHooks{
 			OnMessage: func(m rueidis.PubSubMessage) {
-				f.tell(event{Event: wire.Event{Kind: "message", Channel: m.Channel, Payload: m.Message}})
+				f.deliver(event{Event: wire.Event{Kind: "message", Channel: m.Channel, Payload: m.Message}})
 			},
 			OnSubscription: func(s rueidis.PubSubSubscription) {
-				f.tell(event{Event: wire.Event{Kind: s.Kind, Channel: s.Channel}})
+				f.deliver(event{Event: wire.Event{Kind: s.Kind, Channel: s.Channel}})
 			},
 		})
 	}
@@ -118,15 +118,15 @@ func (f *feed) run() {
 		ping := next.Commands()[0] == "PING"
 		err := f.dedicated.Do(context.Background(), next).Error()
 		if _, err = answer(nil, err); err != nil {
-			f.tell(event{err: err})
+			f.deliver(event{err: err})
 		} else if ping {
-			f.tell(event{Event: wire.Event{Kind: "pong"}})
+			f.deliver(event{Event: wire.Event{Kind: "pong"}})
 		}
 	}
 }
 
-// tell hands an event to Receive. It blocks the connection while many wait.
-func (f *feed) tell(e event) {
+// deliver hands an event to Receive. It blocks the connection while many wait.
+func (f *feed) deliver(e event) {
 	select {
 	case f.events <- e:
 	case <-f.closed:
@@ -157,7 +157,7 @@ func (f *feed) Receive(timeout time.Duration) (wire.Event, error) {
 func (f *feed) Close() error {
 	f.once.Do(func() {
 		close(f.closed)
-		f.line.close()
+		f.link.close()
 		f.dedicated.Close()
 		f.release()
 		_ = f.conn.Close() // never fails

@@ -54,7 +54,7 @@ func (x *cluster) router() (rueidis.Client, error) {
 	}
 	o := x.options
 	settle(&o, x.a.Hosts[0], x.c)
-	o.InitAddress = x.a.Places()
+	o.InitAddress = x.a.HostPorts()
 	o.DialCtxFn = func(ctx context.Context, hostport string, _ *net.Dialer, _ *tls.Config) (net.Conn, error) {
 		return x.open.add(connect(ctx, x.a.At(hostport), x.c.Timeout))
 	}
@@ -118,7 +118,7 @@ func (x *cluster) Subscribe(ctx context.Context, h wire.Handler) (wire.Subscript
 
 // feedAny connects to any node that answers.
 func (x *cluster) feedAny(ctx context.Context) (f wire.Feed, err error) {
-	list := x.a.Places()
+	list := x.a.HostPorts()
 	if made := x.client.Load(); made != nil {
 		for hostport := range (*made).Nodes() { // those that were named may be gone by now
 			list = append(list, hostport)

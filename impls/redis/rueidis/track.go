@@ -46,7 +46,7 @@ func tracks(ctx context.Context, made wire.Conn) (wire.Conn, error) {
 }
 
 func (c *conn) Track(ctx context.Context, changed func(keys []string)) (wire.Conn, error) {
-	if err := c.line.over(); err != nil {
+	if err := c.link.over(); err != nil {
 		return nil, unsent(err)
 	}
 	made, err := c.open(tracking(changed))

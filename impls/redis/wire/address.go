@@ -67,17 +67,17 @@ func (a Address) At(hostport string) *url.URL {
 	return &u
 }
 
-// Places lists the Hosts as host:port.
-func (a Address) Places() (list []string) {
+// HostPorts lists the Hosts as host:port.
+func (a Address) HostPorts() (list []string) {
 	for _, u := range a.Hosts {
-		list = append(list, place(u))
+		list = append(list, hostOf(u))
 	}
 	return list
 }
 
 // String is what an error may say of a.
 func (a Address) String() string {
-	s := strings.Join(a.Places(), ",")
+	s := strings.Join(a.HostPorts(), ",")
 	if a.Master != "" {
 		s += "/" + a.Master
 	}

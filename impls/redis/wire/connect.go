@@ -129,8 +129,8 @@ func ParseURL(ep lock.Endpoint) (*url.URL, error) {
 	return u, nil
 }
 
-// place is what an error may say of u.
-func place(u *url.URL) string {
+// hostOf is what an error may say of u.
+func hostOf(u *url.URL) string {
 	if u.Scheme == "unix" {
 		return u.Path
 	}

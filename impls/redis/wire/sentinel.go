@@ -29,10 +29,10 @@ type Masters struct {
 	// Listen connects to the sentinel at host:port.
 	Listen func(ctx context.Context, hostport string) (Feed, error)
 
-	mu       sync.Mutex
-	closed   bool
-	watching Subscription
-	conns    map[*followed]string // to the host:port of each
+	mu           sync.Mutex
+	closed       bool
+	subscription Subscription
+	conns        map[*trackedConn]string // to the host:port of each
 }
 
 // ErrNoMaster refuses a server that sentinels name as the master and that is
@@ -73,7 +73,7 @@ func (m *Masters) find(ctx context.Context) (*url.URL, error) {
 // each calls f for one sentinel after the other until it returns nil.
 func (m *Masters) each(ctx context.Context, f func(ctx context.Context, hostport string) error) error {
 	var errs []error
-	list := m.Address.Places()
+	list := m.Address.HostPorts()
 	for i, at := range list {
 		share, cancel := ctx, context.CancelFunc(func() {})
 		if end, ok := ctx.Deadline(); ok {
@@ -96,7 +96,7 @@ func (m *Masters) watch(ctx context.Context) error {
 	if m.closed {
 		return ErrClosed
 	}
-	if m.watching != nil {
+	if m.subscription != nil {
 		return nil
 	}
 	quiet := m.Config
@@ -123,7 +123,7 @@ func (m *Masters) watch(ctx context.Context) error {
 		return err
 	}
 	done := make(chan struct{})
-	m.watching = &watching{Subscription: sub, again: again, done: done}
+	m.subscription = &masterSubscription{Subscription: sub, again: again, done: done}
 	go func() {
 		defer close(done)
 		for range again {
@@ -133,13 +133,13 @@ func (m *Masters) watch(ctx context.Context) error {
 	return nil
 }
 
-// watching is a Subscription and the goroutine that acts on its messages.
-type watching struct {
+// masterSubscription is a Subscription and the goroutine that acts on its messages.
+type masterSubscription struct {
 	Subscription
 	again, done chan struct{}
 }
 
-func (w *watching) Close() error {
+func (w *masterSubscription) Close() error {
 	err := w.Subscription.Close() // no function of the Handler runs after it
 	close(w.again)
 	<-w.done
@@ -155,7 +155,7 @@ func (m *Masters) check() {
 		return // a gap in the messages follows, or the old master stays
 	}
 	m.mu.Lock()
-	var stale []*followed
+	var stale []*trackedConn
 	for c, to := range m.conns {
 		if to != at.Host {
 			stale = append(stale, c)
@@ -169,22 +169,22 @@ func (m *Masters) check() {
 
 // Track notes that c leads to host:port, until it is closed.
 func (m *Masters) Track(c net.Conn, hostport string) net.Conn {
-	t := &followed{Conn: c, m: m}
+	t := &trackedConn{Conn: c, m: m}
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.conns == nil {
-		m.conns = make(map[*followed]string)
+		m.conns = make(map[*trackedConn]string)
 	}
 	m.conns[t] = hostport
 	return t
 }
 
-type followed struct {
+type trackedConn struct {
 	net.Conn
 	m *Masters
 }
 
-func (t *followed) Close() error {
+func (t *trackedConn) Close() error {
 	t.m.mu.Lock()
 	delete(t.m.conns, t)
 	t.m.mu.Unlock()
@@ -195,8 +195,8 @@ func (t *followed) Close() error {
 func (m *Masters) Close() error {
 	m.mu.Lock()
 	m.closed = true
-	w := m.watching
-	m.watching = nil
+	w := m.subscription
+	m.subscription = nil
 	m.mu.Unlock()
 	if w == nil {
 		return nil

@@ -38,10 +38,10 @@ type Shards struct {
 	running sync.WaitGroup // Add only under mu and before the end
 	end     chan struct{}  // closed by close
 
-	mu       sync.Mutex
-	closed   bool
-	conns    map[string]*nodeConn // by host:port
-	openings map[string]*opening  // by channel
+	mu        sync.Mutex
+	closed    bool
+	conns     map[string]*nodeConn // by host:port
+	additions map[string]*addition // by channel
 }
 
 // An nodeConn is the connection to one node.
@@ -57,8 +57,8 @@ type nodeConn struct {
 	fresh    time.Time
 }
 
-// An opening is the first subscription of a channel.
-type opening struct {
+// An addition is the first subscription of a channel.
+type addition struct {
 	ready chan struct{} // closed when it has ended, by err
 	err   error
 }
@@ -66,7 +66,7 @@ type opening struct {
 func NewShards(conn Sharded, seeds []string, c lock.Config) *Shards {
 	return &Shards{
 		conn: conn, seeds: seeds, c: c, end: make(chan struct{}),
-		conns: make(map[string]*nodeConn), openings: make(map[string]*opening),
+		conns: make(map[string]*nodeConn), additions: make(map[string]*addition),
 	}
 }
 
@@ -80,21 +80,21 @@ func (s *Shards) Add(ctx context.Context, channel string) error {
 		s.mu.Unlock()
 		return ErrClosed
 	}
-	p := s.openings[channel]
+	p := s.additions[channel]
 	first := p == nil
 	if first {
-		p = &opening{ready: make(chan struct{})}
-		s.openings[channel] = p
+		p = &addition{ready: make(chan struct{})}
+		s.additions[channel] = p
 	}
 	s.mu.Unlock()
 	if first {
 		// Others wait for this, so our ctx must not end it.
 		bounded, cancel := context.WithTimeout(context.WithoutCancel(ctx), s.c.Timeout)
-		p.err = s.settle(bounded, channel)
+		p.err = s.subscribe(bounded, channel)
 		cancel()
 		if p.err != nil {
 			s.mu.Lock()
-			delete(s.openings, channel)
+			delete(s.additions, channel)
 			s.mu.Unlock()
 		}
 		close(p.ready)
@@ -112,9 +112,9 @@ func (s *Shards) Add(ctx context.Context, channel string) error {
 	}
 }
 
-// settle subscribes channel on the node that serves its slot. It tries until ctx
+// subscribe subscribes channel on the node that serves its slot. It tries until ctx
 // ends, unless a node refuses the command for good.
-func (s *Shards) settle(ctx context.Context, channel string) (err error) {
+func (s *Shards) subscribe(ctx context.Context, channel string) (err error) {
 	back := lock.Retry{Delay: 10 * time.Millisecond, Max: time.Second}
 	at := ""
 	for n := 0; ; n++ {
@@ -123,7 +123,7 @@ func (s *Shards) settle(ctx context.Context, channel string) (err error) {
 		}
 		var e *nodeConn
 		if e, err = s.nodeConn(ctx, at); err == nil {
-			if err = e.sub.Add(ctx, channel); err == nil && s.settled(e, channel) {
+			if err = e.sub.Add(ctx, channel); err == nil && s.subscribed(e, channel) {
 				return nil
 			}
 		}
@@ -232,8 +232,8 @@ func (s *Shards) nodeConn(ctx context.Context, at string) (*nodeConn, error) {
 	return e, e.err
 }
 
-// settled notes that channel is on e, unless e has been lost meanwhile.
-func (s *Shards) settled(e *nodeConn, channel string) bool {
+// subscribed notes that channel is on e, unless e has been lost meanwhile.
+func (s *Shards) subscribed(e *nodeConn, channel string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if e.lost {
@@ -275,7 +275,7 @@ func (s *Shards) restore(channels []string) {
 		for i, channel := range channels {
 			// The next may have better luck.
 			ctx, cancel := context.WithTimeout(context.Background(), max(s.c.Timeout/8, 50*time.Millisecond))
-			err := s.settle(ctx, channel)
+			err := s.subscribe(ctx, channel)
 			cancel()
 			switch {
 			case err == nil:

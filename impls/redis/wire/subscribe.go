@@ -246,7 +246,7 @@ func (l *listener) run(life context.Context, feed Feed, dial func(context.Contex
 			failures = 0
 		}
 		_ = feed.Close()
-		l.drop()
+		l.disconnect()
 		if l.h.Lost != nil && life.Err() == nil {
 			l.h.Lost()
 		}
@@ -332,8 +332,8 @@ func (l *listener) answered(refused error) bool {
 	return true
 }
 
-// drop takes the state of a lost connection apart.
-func (l *listener) drop() {
+// disconnect takes the state of a lost connection apart.
+func (l *listener) disconnect() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.feed = nil

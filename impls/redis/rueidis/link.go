@@ -17,11 +17,11 @@ import (
 // the caller's context.
 var errLater = errors.New("the first command connects")
 
-// A line is the one connection of a client of the library, made anew when it is
+// A link is the one connection of a client of the library, made anew when it is
 // lost. It is held here as well, because the library closes one only after an
 // answer to a last PING.
-type line struct {
-	reach func(context.Context) (net.Conn, error)
+type link struct {
+	dialNet func(context.Context) (net.Conn, error)
 
 	mu     sync.Mutex
 	ready  bool // NewClient has had its errLater
@@ -30,7 +30,7 @@ type line struct {
 }
 
 // dial connects. Its errors wrap ErrUnsent: nobody was there to send to.
-func (l *line) dial(ctx context.Context, _ string, _ *net.Dialer, _ *tls.Config) (net.Conn, error) {
+func (l *link) dial(ctx context.Context, _ string, _ *net.Dialer, _ *tls.Config) (net.Conn, error) {
 	l.mu.Lock()
 	first := !l.ready
 	l.ready = true
@@ -38,7 +38,7 @@ func (l *line) dial(ctx context.Context, _ string, _ *net.Dialer, _ *tls.Config)
 	if first {
 		return nil, errLater
 	}
-	made, err := l.reach(ctx)
+	made, err := l.dialNet(ctx)
 	if err != nil {
 		return nil, unsent(err)
 	}
@@ -68,7 +68,7 @@ func connect(ctx context.Context, u *url.URL, timeout time.Duration) (net.Conn, 
 }
 
 // cut ends the connection; the next command makes another.
-func (l *line) cut() {
+func (l *link) cut() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.now != nil {
@@ -77,7 +77,7 @@ func (l *line) cut() {
 }
 
 // over is why nothing can be sent any more, or nil.
-func (l *line) over() error {
+func (l *link) over() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.closed {
@@ -86,7 +86,7 @@ func (l *line) over() error {
 	return nil
 }
 
-func (l *line) close() {
+func (l *link) close() {
 	l.mu.Lock()
 	l.closed = true
 	l.mu.Unlock()

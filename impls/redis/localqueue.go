@@ -6,26 +6,26 @@ import (
 	"sync"
 )
 
-// lines let the owners of one Locker that wait for one key queue in this process,
+// localQueues let the owners of one Locker that wait for one key queue in this process,
 // first come, first served. Only the first of each line asks the server: the others
 // could only compete with it. The zero value is ready.
-type lines struct {
+type localQueues struct {
 	mu    sync.Mutex
-	byKey map[string][]*spot
+	byKey map[string][]*localWaiter
 }
 
-// A spot is that of one owner in a line.
-type spot struct {
+// A localWaiter is that of one owner in a line.
+type localWaiter struct {
 	first chan struct{} // closed when the owner has become the first
 }
 
 // join takes the last place of key's line.
-func (l *lines) join(key string) *spot {
-	p := &spot{first: make(chan struct{})}
+func (l *localQueues) join(key string) *localWaiter {
+	p := &localWaiter{first: make(chan struct{})}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.byKey == nil {
-		l.byKey = make(map[string][]*spot)
+		l.byKey = make(map[string][]*localWaiter)
 	}
 	l.byKey[key] = append(l.byKey[key], p)
 	if len(l.byKey[key]) == 1 {
@@ -35,7 +35,7 @@ func (l *lines) join(key string) *spot {
 }
 
 // leave gives up p, whether its owner was granted the key or not.
-func (l *lines) leave(key string, p *spot) {
+func (l *localQueues) leave(key string, p *localWaiter) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	line := l.byKey[key]
@@ -56,9 +56,9 @@ func (l *lines) leave(key string, p *spot) {
 	}
 }
 
-// turn waits until p is the first of its line, ctx ends or closed is closed,
+// await waits until p is the first of its line, ctx ends or closed is closed,
 // and reports whether the first of these came.
-func (p *spot) turn(ctx context.Context, closed <-chan struct{}) bool {
+func (p *localWaiter) await(ctx context.Context, closed <-chan struct{}) bool {
 	select {
 	case <-p.first:
 		return true
