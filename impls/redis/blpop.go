@@ -35,7 +35,7 @@ var blpopPassSource string
 //
 // The server serves blocked clients first come, first served, so it is nearly
 // fair; a newcomer may still take the key between a release and the SET of the
-// one who was woken, who then waits again at the end of the line.
+// one who was woken, who then waits again at the end of the queue.
 //
 // A signal is lost if the waiter that took it dies or gives up before its SET,
 // and no release follows, since nobody holds the key. So no wait is longer than
@@ -224,7 +224,7 @@ func (l *blpopLocker) pause(ctx context.Context, n int) error {
 	return nil
 }
 
-// pop waits for a signal and hands it to done, or on if gone is closed. It is
+// pop waits for a signal and sends it to done, or passes it on if gone is closed. It is
 // its own goroutine, because no context ends a BLPOP on every client library.
 func (l *blpopLocker) pop(ctx context.Context, key string, block time.Duration, done chan<- popped, gone <-chan struct{}) {
 	reply, err := l.Do(ctx, "blpop", "BLPOP", signalKey(key), strconv.FormatFloat(block.Seconds(), 'f', 3, 64))

@@ -11,18 +11,18 @@ import (
 )
 
 // hub wakes the waiters of one Locker by messages. All of them share one
-// [Subscription], opened with the first wait; a channel is subscribed while
-// somebody waits on it. A hub is only a hint when to try again: every waiter
-// also tries when the lease of the holder ought to have ended, so a lost
-// message costs time and never progress.
+// [wire.Subscription], opened with the first wait; a channel is subscribed while it has
+// waiters. A message is only a hint when to try again: every waiter also tries when the
+// lease of the holder ought to have expired, so a lost message costs time and never
+// progress.
 type hub struct {
 	conn wire.Conn
 	c    lock.Config
 
 	end     context.CancelFunc
-	ended   <-chan struct{}                              // closed by end: nobody joins any more
+	ended   <-chan struct{}                              // closed by end: no waiter joins any more
 	bounded func() (context.Context, context.CancelFunc) // ends with the time-out for the server, or by end
-	running sync.WaitGroup                               // what waits for the server without a waiter
+	running sync.WaitGroup                               // goroutines that wait for the server
 
 	lost atomic.Bool // nothing is received now: waiters ask again each quarter of the time-out
 
@@ -32,28 +32,27 @@ type hub struct {
 	topics map[string]*topic
 }
 
-// subscribing is the making of the Subscription, which is one for all who wait
-// for it.
+// subscribing is one attempt to subscribe, which all waiters share.
 type subscribing struct {
-	done chan struct{} // closed when it has been made, or could not be
+	done chan struct{} // closed when it has ended
 	sub  wire.Subscription
 	err  error
 }
 
-// topic is one channel with somebody on it.
+// topic is one channel with waiters.
 type topic struct {
 	name    string
-	waiters list.List     // of *seat, in the order of arrival
+	waiters list.List     // of *hubWaiter, in the order of arrival
 	ready   chan struct{} // closed when Add has returned
 	err     error         // of Add; read it after ready
 	removed chan struct{} // closed when Remove has returned; nil while in use
 }
 
-// hubWaiter is one waiter. Its bell rings when it should try again.
+// hubWaiter is one waiter of a channel.
 type hubWaiter struct {
 	topic   *topic
 	element *list.Element
-	woken   chan struct{} // takes one ring, so that none is missed during a try
+	woken   chan struct{} // tells it to try again; takes one value, so that none is missed during a try
 }
 
 func newHub(conn wire.Conn, c lock.Config) *hub {
@@ -64,7 +63,7 @@ func newHub(conn wire.Conn, c lock.Config) *hub {
 	return h
 }
 
-// join returns a seat at the channel once messages of it are received. It
+// join returns a waiter of the channel once messages of it are received. It
 // waits no longer than the time-out for the server, until ctx ends, or until
 // end is called.
 func (h *hub) join(ctx context.Context, channel string) (*hubWaiter, error) {
@@ -125,27 +124,27 @@ func (h *hub) join(ctx context.Context, channel string) (*hubWaiter, error) {
 	}
 }
 
-// leave gives the seat up. With passOn a ring that it did not answer goes to
-// the next one: the message was meant for whoever can use it. Rung says that a
-// ring was taken that no attempt has answered since.
-func (h *hub) leave(s *hubWaiter, passOn, rung bool) {
+// leave ends the wait of s. With passOn a message to which s has made no attempt wakes
+// the next waiter: it was meant for one of them. Woken says that s has taken a message
+// from its channel and made no attempt since.
+func (h *hub) leave(s *hubWaiter, passOn, woken bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	t := s.topic
 	t.waiters.Remove(s.element)
 	select {
 	case <-s.woken:
-		rung = true
+		woken = true
 	default:
 	}
-	if passOn && rung {
+	if passOn && woken {
 		t.wake(1)
 	}
 	if t.waiters.Len() > 0 || h.closed {
 		return
 	}
 	t.removed = make(chan struct{})
-	sub := h.sub.sub // it has been made, since there was a seat
+	sub := h.sub.sub // it has been made, since there was a waiter
 	// The waiter has the key by now, perhaps, and need not wait for this.
 	h.running.Go(func() {
 		<-t.ready // an Add that is still under way would come after the Remove
@@ -160,21 +159,21 @@ func (h *hub) leave(s *hubWaiter, passOn, rung bool) {
 	})
 }
 
-// wake wakes up to n waiters that have not been rung yet, the longest first,
-// and returns how many there were.
-func (t *topic) wake(n int) (rung int) {
-	for e := t.waiters.Front(); e != nil && rung < n; e = e.Next() {
+// wake wakes up to n waiters that have not been woken yet, the longest first, and
+// returns how many there were.
+func (t *topic) wake(n int) (woken int) {
+	for e := t.waiters.Front(); e != nil && woken < n; e = e.Next() {
 		select {
 		case e.Value.(*hubWaiter).woken <- struct{}{}:
-			rung++
+			woken++
 		default:
 		}
 	}
-	return rung
+	return woken
 }
 
-// open returns the subscription. Where there is none it is made once for all who
-// wait for it now; those who come after a failure try anew.
+// open returns the subscription. Where there is none it is made once for all waiters
+// that come meanwhile; those that come after a failure try anew.
 func (h *hub) open(ctx context.Context) (wire.Subscription, error) {
 	h.mu.Lock()
 	select {
@@ -250,7 +249,7 @@ func (h *hub) message(channel, payload string) {
 	}
 }
 
-// wakeAll lets everybody try again.
+// wakeAll lets all waiters try again.
 func (h *hub) wakeAll() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -259,8 +258,8 @@ func (h *hub) wakeAll() {
 	}
 }
 
-// close ends the subscription. Nobody joins after it; those who wait are to be
-// rung once the Conn is closed, too, so that their next try fails.
+// close ends the subscription. No waiter joins after it. The waits end by the closing
+// of the Locker.
 func (h *hub) close() {
 	h.end() // first, for nobody may begin to subscribe once o is known
 	h.mu.Lock()

@@ -60,11 +60,11 @@ type rule struct {
 	// unlock takes one hold back: nil if the owner has none, 0 if it has more, 1 if
 	// it has no more. ARGV[3] is message.
 	unlock *wire.Script
-	// renewal renews the leases of several keys, as [renewals] says. Behind mark it
+	// renewal renews the leases of several keys, as [wire.Renewals] says. Behind mark it
 	// is told the owner. All rules of a Locker have the same.
 	renewal *wire.Script
 	mark    string
-	// leave forgets an owner that waits no longer; nil if nothing knows of waiters.
+	// leave takes an owner that waits no longer out of the queue; nil if there is none.
 	// ARGV[3] is empty, ARGV[4] is option.
 	leave *wire.Script
 
@@ -163,7 +163,7 @@ func (r *redisson) ownerOf(owner string) string {
 	return r.uuid + ":" + owner
 }
 
-// Close ends the waits, and lets those of which the server knows leave.
+// Close ends the waits, and lets the waiters that the server knows of leave.
 func (r *redisson) Close() (err error) {
 	r.once.Do(func() {
 		r.mu.Lock()
@@ -182,7 +182,8 @@ func (r *redisson) Close() (err error) {
 	return err
 }
 
-// addWait counts a wait that has to be ended before the connections are.
+// addWait counts a wait that has to end before the connections are closed. It reports
+// false once the Locker is closed.
 func (r *redisson) addWait() bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -200,13 +201,13 @@ func (r *redisson) newOwner() string {
 }
 
 // acquire waits as Redisson's clients do: try, subscribe, try again, then sleep
-// until a message comes or the holder's lease ought to have ended. Sole says
-// that nobody else acts for owner.
+// until a message comes or the holder's lease ought to have expired. Sole says
+// that no other call acts for owner.
 func (r *redisson) acquire(ctx context.Context, c lock.Config, rule rule, key, owner string, sole bool) (lease lock.Lease, err error) {
-	var s *hubWaiter
+	var w *hubWaiter
 	waits := c.Retry.Limit != 1
 	refused := false
-	rung := false // by a ring that no attempt has answered
+	woken := false // by a message, and no attempt made since
 	if rule.leave != nil {
 		if !r.addWait() {
 			return nil, wire.ErrClosed
@@ -214,8 +215,8 @@ func (r *redisson) acquire(ctx context.Context, c lock.Config, rule rule, key, o
 		defer r.waiting.Done()
 	}
 	defer func() {
-		if s != nil {
-			r.hub.leave(s, err != nil, rung)
+		if w != nil {
+			r.hub.leave(w, err != nil, woken)
 		}
 		if err != nil && refused && waits && !wire.Died(err) {
 			err = r.leave(ctx, rule, key, owner, err)
@@ -242,17 +243,17 @@ func (r *redisson) acquire(ctx context.Context, c lock.Config, rule rule, key, o
 		case c.Retry.Limit > 0 && n+1 >= c.Retry.Limit:
 			return nil, fmt.Errorf("%w (after %d attempts)", lock.ErrHeld, n+1)
 		}
-		refused, rung = true, false
-		var bell chan struct{}
+		refused, woken = true, false
+		var wake chan struct{}
 		nap := min(left, c.TTL)
 		if r.hub != nil {
-			if s == nil {
-				if s, err = r.hub.join(ctx, rule.channel(key, owner)); err != nil {
+			if w == nil {
+				if w, err = r.hub.join(ctx, rule.channel(key, owner)); err != nil {
 					return nil, fmt.Errorf("redis: subscribe: %w", err)
 				}
 				continue
 			}
-			bell = s.woken
+			wake = w.woken
 			if r.hub.lost.Load() {
 				nap = min(nap, c.Timeout/4)
 			}
@@ -272,14 +273,14 @@ func (r *redisson) acquire(ctx context.Context, c lock.Config, rule rule, key, o
 		select {
 		case <-ctx.Done():
 		case <-r.closing:
-		case <-bell:
-			rung = true
+		case <-wake:
+			woken = true
 		case <-timer.C:
 		}
 	}
 }
 
-// leave lets the server forget a waiter, if it knows of waiters, and returns the
+// leave takes a waiter out of the queue on the server, if there is one, and returns the
 // error that ended the wait.
 func (r *redisson) leave(ctx context.Context, rule rule, key, owner string, err error) error {
 	if rule.leave == nil {
@@ -318,10 +319,9 @@ func (r *redisson) try(ctx context.Context, rule rule, key, owner string, sole, 
 	return nil, time.Duration(ms+1) * time.Millisecond, nil // PTTL rounds down
 }
 
-// undo tidies up after an attempt whose answer was lost. Of an owner that may
-// hold the key already it cannot take a hold back: which one would be anybody's
-// guess, so such a hold stays until the key's lease ends. But where the attempt
-// queued it, it leaves.
+// undo tidies up after an attempt whose answer was lost. Where other calls may act for
+// the owner it ends no hold, since that might be one of theirs; a hold of the attempt
+// stays until the lease of the key expires. But the waiter leaves the queue.
 func (r *redisson) undo(ctx context.Context, rule rule, key, owner string, sole, waits bool, err error) error {
 	if !wire.Unanswered(err) {
 		return err

@@ -17,7 +17,7 @@ var trackingAcquire string
 
 // tracking lets waiters sleep until the server says that the key has changed.
 //
-//	state    key → owner token, with PX ttl; in the server's memory, who waits for it
+//	state    key → owner token, with PX ttl; in the server's memory, the connections that track it
 //	cost     acquire 1 script, whether the key is free or not; a process that waits 1 script for
 //	         each change of the key, and 1 connection for all its waiters; release 1 script
 //	safe     while the holder finishes within ttl and the server keeps its data and clock
@@ -27,13 +27,13 @@ var trackingAcquire string
 // Commands: acquire (undo if its answer is lost) · release · renew in Extend.
 //
 // The script that finds the key held reads it, so that the same round trip asks
-// and arms: the server sends one message for the next change, and none to who has
-// not read the key again. The owners of one process queue within it and only the
-// first asks, so a release wakes one waiter of each process that waits: they
-// compete, and all but one have asked in vain. It is not fair between processes.
+// and subscribes: the server sends one message for the next change of a key to each
+// connection that has read it since the last. The owners of one process queue within it
+// and only the first asks, so a release wakes one waiter of each process that waits. They
+// compete, and one of them is granted the key. It is not fair between processes.
 //
-// A message may be lost, and the server tells of a key whose time is up only when
-// it comes to remove it. So no wait is longer than what was left of the key when
+// A message may be lost, and the server reports an expired key only when it removes
+// it. So no wait is longer than what was left of the key when
 // it began: a lost message costs at most that, and never progress.
 func tracking(client string, dial wire.Dial) lock.Variant {
 	return lock.Variant{
@@ -96,36 +96,36 @@ type tracked struct {
 	waiting map[string]chan struct{} // of the first waiter of each key, by key
 }
 
-// changed wakes who waits for one of keys, or everybody if they are nil.
+// changed wakes the waiters for keys, or all waiters if keys is nil.
 func (l *tracked) changed(keys []string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	wake := func(news chan struct{}) {
+	wake := func(change chan struct{}) {
 		select {
-		case news <- struct{}{}:
-		default: // it has not looked yet after the last one
+		case change <- struct{}{}:
+		default: // it has not yet acted on the last change
 		}
 	}
 	if keys == nil {
-		for _, news := range l.waiting {
-			wake(news)
+		for _, change := range l.waiting {
+			wake(change)
 		}
 		return
 	}
 	for _, key := range keys {
-		if news := l.waiting[key]; news != nil {
-			wake(news)
+		if change := l.waiting[key]; change != nil {
+			wake(change)
 		}
 	}
 }
 
-// await makes the channel by which the first waiter of key hears of a change.
+// await makes the channel that notifies the first waiter of key of a change.
 func (l *tracked) await(key string) chan struct{} {
-	news := make(chan struct{}, 1)
+	change := make(chan struct{}, 1)
 	l.mu.Lock()
-	l.waiting[key] = news
+	l.waiting[key] = change
 	l.mu.Unlock()
-	return news
+	return change
 }
 
 func (l *tracked) forget(key string) {
@@ -134,7 +134,7 @@ func (l *tracked) forget(key string) {
 	l.mu.Unlock()
 }
 
-// TryAcquire arms nothing, since it does not wait.
+// TryAcquire tracks nothing, since it does not wait.
 func (l *tracked) TryAcquire(ctx context.Context, key string) (lock.Lease, error) {
 	if err := l.over(ctx); err != nil {
 		return nil, err
@@ -160,8 +160,8 @@ func (l *tracked) Acquire(ctx context.Context, key string) (lock.Lease, error) {
 	if !place.await(ctx, l.closed) {
 		return nil, l.over(ctx)
 	}
-	// Made before the first attempt: the news may come before the answer does.
-	news := l.await(key)
+	// Made before the first attempt: the message may come before the answer does.
+	change := l.await(key)
 	defer l.forget(key)
 	owner, uncut := l.Owner(), context.WithoutCancel(ctx)
 	for n := 1; ; n++ {
@@ -180,11 +180,11 @@ func (l *tracked) Acquire(ctx context.Context, key string) (lock.Lease, error) {
 		if l.Config.Retry.Limit > 0 && n >= l.Config.Retry.Limit {
 			return nil, fmt.Errorf("%w (after %d attempts)", lock.ErrHeld, n)
 		}
-		l.sleep(ctx, news, left)
+		l.sleep(ctx, change, left)
 	}
 }
 
-// ask makes one attempt. It returns how long to wait for news at most, or 0 if
+// ask makes one attempt. It returns how long to wait for a change at most, or 0 if
 // key is owner's now.
 func (l *tracked) ask(ctx context.Context, key, owner string) (time.Duration, error) {
 	reply, err := l.Step(ctx, "acquire", func() (any, error) {
@@ -206,12 +206,12 @@ func (l *tracked) ask(ctx context.Context, key, owner string) (time.Duration, er
 	return time.Duration(max(left, 0)+1) * time.Millisecond, nil
 }
 
-// sleep waits for news of the key for at most left.
-func (l *tracked) sleep(ctx context.Context, news <-chan struct{}, left time.Duration) {
+// sleep waits for a change of the key for at most left.
+func (l *tracked) sleep(ctx context.Context, change <-chan struct{}, left time.Duration) {
 	timer := time.NewTimer(left)
 	defer timer.Stop()
 	select {
-	case <-news:
+	case <-change:
 		l.Config.Count.Wakeup()
 	case <-timer.C:
 	case <-ctx.Done():

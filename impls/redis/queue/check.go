@@ -215,7 +215,7 @@ func (h *locker) check(key string, ids []any) (ahead int64, ok bool) {
 	}
 	h.mu.Unlock()
 	if len(lost) > 0 {
-		// A waiter that leaves meanwhile is queued in vain, and message returns its grant.
+		// A waiter that leaves meanwhile is queued, and message returns its grant.
 		_, _ = h.Eval(ctx, "requeue", h.scripts.requeue, h.keysOf(key), lost...)
 	}
 	return ahead, true

@@ -95,7 +95,7 @@ type cohortLease struct {
 // The states of a cohortLease.
 const (
 	leaseHeld      int = iota
-	leaseReturning     // Release has asked the server to release the key, perhaps in vain
+	leaseReturning     // Release has asked the server to release the key; it may not have
 	leasePassed        // it was passed to another owner of this process, or to the server
 )
 

@@ -11,7 +11,7 @@ import (
 	"github.com/lockbench/lockbench/impls/lock"
 )
 
-// Masters leads the connections of one Conn to the master that sentinels name,
+// Masters directs the connections of one Conn to the master that sentinels name,
 // as their guide for clients demands: they are asked whenever a connection is
 // made, the server that they name must say itself that it is a master, and when
 // they announce another one all connections to the old one are closed. The last
@@ -39,7 +39,7 @@ type Masters struct {
 // none, because a fail-over is under way.
 var ErrNoMaster = fmt.Errorf("%w: the server that the sentinels name is no master (a fail-over is under way)", ErrUnsent)
 
-// switchMaster is where sentinels tell of a new master.
+// switchMaster is the channel on which sentinels announce a new master.
 const switchMaster = "+switch-master"
 
 // Find returns the URL of the master. The sentinels are asked one after the
@@ -48,7 +48,7 @@ const switchMaster = "+switch-master"
 func (m *Masters) Find(ctx context.Context) (*url.URL, error) {
 	ctx, cancel := context.WithTimeout(ctx, m.Config.Timeout)
 	defer cancel()
-	// Before the question: who changes the master after the answer is heard.
+	// Before the question: a change of the master after the answer is then noticed.
 	if err := m.watch(ctx); err != nil {
 		return nil, err
 	}
@@ -163,7 +163,7 @@ func (m *Masters) check() {
 	}
 	m.mu.Unlock()
 	for _, c := range stale {
-		_ = c.Close() // whoever uses it learns from its next read or write
+		_ = c.Close() // its next read or write fails
 	}
 }
 

@@ -16,10 +16,9 @@ import (
 // subscribed on the node that serves its slot, which is found by asking any node
 // and following MOVED; those of one node share a connection.
 //
-// There is one rule for everything that can happen to a node: a connection that
-// is lost is given up, and so is one whose slot has moved, and each channel that
-// was on it is subscribed anew, wherever its slot is served then. The channels of
-// other nodes do not notice.
+// A connection that is lost, or whose slot has moved, is closed, and each of its channels
+// is subscribed anew, wherever its slot is served then. The channels of other nodes are
+// not affected.
 type Shards struct {
 	conn  Sharded
 	seeds []string // host:port of nodes to begin with
@@ -36,7 +35,7 @@ type Shards struct {
 	Down func(channel string)
 
 	running sync.WaitGroup // Add only under mu and before the end
-	end     chan struct{}  // closed by close
+	end     chan struct{}  // closed by Close
 
 	mu        sync.Mutex
 	closed    bool
@@ -44,14 +43,14 @@ type Shards struct {
 	additions map[string]*addition // by channel
 }
 
-// An nodeConn is the connection to one node.
+// A nodeConn is the connection to one node.
 type nodeConn struct {
 	at    string
 	ready chan struct{} // closed when sub and err are set
 	sub   Subscription
 	err   error
 
-	// Under mu of its shards.
+	// Guarded by mu of its Shards.
 	lost     bool
 	channels []string
 	fresh    time.Time
@@ -70,8 +69,8 @@ func NewShards(conn Sharded, seeds []string, c lock.Config) *Shards {
 	}
 }
 
-// Add returns once messages of channel are received, or were: if they are lost
-// at the moment they come back by themselves. Adding a channel again costs
+// Add returns once messages of channel are received, or were: a lost channel is
+// subscribed again by itself. Adding a channel again costs
 // nothing. It waits no longer than the time-out. After an error the channel is
 // not subscribed.
 func (s *Shards) Add(ctx context.Context, channel string) error {
@@ -174,8 +173,8 @@ func movedTo(moved Error, from string) string {
 	return net.JoinHostPort(host, port)
 }
 
-// anyNode is the n-th of those that may be asked: first those that listen, then
-// those that were named.
+// anyNode is the n-th of the nodes that may be asked: first those with a connection, then
+// the seeds.
 func (s *Shards) anyNode(n int) string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -243,8 +242,8 @@ func (s *Shards) subscribed(e *nodeConn, channel string) bool {
 	return true
 }
 
-// lose gives e up and begins to subscribe its channels elsewhere. It is called by
-// the goroutine that e.sub.Close waits for.
+// lose closes e and begins to subscribe its channels elsewhere. It is called by the
+// goroutine that e.sub.Close waits for.
 func (s *Shards) lose(e *nodeConn) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -266,14 +265,13 @@ func (s *Shards) lose(e *nodeConn) {
 }
 
 // restore subscribes lost channels, one after the other, until that has been done
-// for all. Who waits for those that are left is told each time-out: others may
-// wait by then.
+// for all. It calls Down for the rest each time-out: others may wait by then.
 func (s *Shards) restore(channels []string) {
-	told := time.Now()
+	last := time.Now()
 	for len(channels) > 0 {
 		var failed []string
 		for i, channel := range channels {
-			// The next may have better luck.
+			// A node that does not answer must not delay the next channel for long.
 			ctx, cancel := context.WithTimeout(context.Background(), max(s.c.Timeout/8, 50*time.Millisecond))
 			err := s.subscribe(ctx, channel)
 			cancel()
@@ -285,10 +283,10 @@ func (s *Shards) restore(channels []string) {
 			default:
 				failed = append(failed, channel)
 			}
-			if time.Since(told) < s.c.Timeout {
+			if time.Since(last) < s.c.Timeout {
 				continue
 			}
-			told = time.Now()
+			last = time.Now()
 			for _, left := range slices.Concat(failed, channels[i+1:]) {
 				s.Down(left)
 			}
