@@ -103,7 +103,7 @@ func (c *conn) do(ctx context.Context, cmd *goredis.Cmd, as goredis.Cmder) (any,
 	return answer(cmd.Val(), nil)
 }
 
-// answer turns what the library returned into what [redis.Conn] promises.
+// answer turns what the library returned into what [wire.Conn] promises.
 func answer(reply any, err error) (any, error) {
 	var refused goredis.Error
 	switch {

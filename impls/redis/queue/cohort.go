@@ -207,7 +207,7 @@ func (c *cohortLocker) accept(ctx context.Context, o outcome) (lock.Lease, error
 	if ended == nil {
 		return o.lease, nil
 	}
-	return nil, c.locker.Session.GiveBack(ctx, o.lease, ended)
+	return nil, c.locker.GiveBack(ctx, o.lease, ended)
 }
 
 // leave ends the wait of a caller that waits no longer.

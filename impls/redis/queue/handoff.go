@@ -297,7 +297,7 @@ func (h *locker) finish(ctx context.Context, key, id string, token uint64, sent 
 	lease := &lease{locker: h, key: key}
 	lease.grant.Store(h.newGrant(key, id, token, sent))
 	if ended := h.over(ctx); ended != nil {
-		return nil, h.Session.GiveBack(ctx, lease, ended)
+		return nil, h.GiveBack(ctx, lease, ended)
 	}
 	return lease, nil
 }

@@ -70,7 +70,7 @@ func dialer(u *url.URL, c lock.Config, more ...redigo.DialOption) dialFunc {
 		}
 	}
 	password, _ := u.User.Password()
-	db, _ := strconv.Atoi(u.Query().Get("db")) // checked by ParseURL
+	db, _ := strconv.Atoi(u.Query().Get("db")) // checked by wire.ParseAddress
 	options = append(options, redigo.DialUsername(u.User.Username()), redigo.DialPassword(password), redigo.DialDatabase(db))
 	return func(ctx context.Context) (redigo.Conn, error) {
 		return redigo.DialContext(ctx, "unix", u.Path, options...)
@@ -99,8 +99,7 @@ func (c *conn) Do(ctx context.Context, args ...any) (any, error) {
 	if ctx.Done() == nil {
 		reply, err = pc.Do(name, args[1:]...)
 	} else {
-		// This starts a goroutine for each command, which costs as much again
-		// as half a command on loopback.
+		// This starts a goroutine for each command.
 		reply, err = redigo.DoContext(pc, ctx, name, args[1:]...)
 	}
 	if err != nil {

@@ -9,7 +9,7 @@ import (
 	"github.com/lockbench/lockbench/impls/redis/wire"
 )
 
-// answer turns what the library returned into what [redis.Conn] promises.
+// answer turns what the library returned into what [wire.Conn] promises.
 func answer(reply any, err error) (any, error) {
 	if rueidis.IsRedisNil(err) {
 		return nil, nil

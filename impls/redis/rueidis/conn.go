@@ -94,7 +94,7 @@ func settle(o *rueidis.ClientOption, u *url.URL, c lock.Config) {
 	if u.Scheme == "unix" {
 		db = u.Query().Get("db")
 	}
-	o.SelectDB, _ = strconv.Atoi(db) // checked by ParseURL
+	o.SelectDB, _ = strconv.Atoi(db) // checked by wire.ParseAddress
 	o.Dialer.Timeout, o.ConnWriteTimeout = c.Timeout, c.Timeout
 	// A repeated SET NX whose first answer was lost finds its own key.
 	o.DisableRetry = true

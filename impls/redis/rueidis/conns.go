@@ -14,7 +14,7 @@ type conns struct {
 	list   map[*trackedConn]struct{}
 }
 
-// A trackedConn of conns leaves them when it is closed.
+// A trackedConn takes itself out of its conns when it is closed.
 type trackedConn struct {
 	net.Conn
 	of *conns
@@ -27,8 +27,8 @@ func (m *trackedConn) Close() error {
 	return m.Conn.Close()
 }
 
-// add is for what a dial has returned. Its errors wrap ErrUnsent: nobody was there
-// to send to.
+// add takes what a dial has returned. Its errors wrap ErrUnsent, since no command can
+// have been sent.
 func (s *conns) add(made net.Conn, err error) (net.Conn, error) {
 	if err != nil {
 		return nil, unsent(err)

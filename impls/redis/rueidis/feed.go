@@ -64,7 +64,7 @@ func dialFeed(ctx context.Context, open opener) (wire.Feed, error) {
 }
 
 // feed sends one command after the other, so that the answers, some of which
-// come by the hooks and some to the one who asked, keep their order.
+// come by the hooks and some from the call, keep their order.
 type feed struct {
 	*conn
 	dedicated rueidis.DedicatedClient

@@ -29,7 +29,7 @@ type link struct {
 	now    net.Conn
 }
 
-// dial connects. Its errors wrap ErrUnsent: nobody was there to send to.
+// dial connects. Its errors wrap ErrUnsent, since no command can have been sent.
 func (l *link) dial(ctx context.Context, _ string, _ *net.Dialer, _ *tls.Config) (net.Conn, error) {
 	l.mu.Lock()
 	first := !l.ready

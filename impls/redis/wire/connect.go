@@ -9,7 +9,6 @@ import (
 	"net"
 	"net/url"
 	"os"
-	"strconv"
 	"strings"
 	"syscall"
 	"unicode"
@@ -20,8 +19,8 @@ import (
 // ErrNoServer is the error of a Deployment without nodes.
 var ErrNoServer = errors.New("redis: no server given: name one as redis://HOST:PORT")
 
-// Connect dials ep and makes sure by one PING that a Redis is there and lets us
-// in. Its errors are one line that names the address, never the password, and
+// Connect dials ep and makes sure by one PING that a Redis is there and accepts the
+// client. Its errors are one line that names the address, never the password, and
 // says what to do.
 func Connect(ctx context.Context, dial Dial, ep lock.Endpoint, c lock.Config) (Conn, error) {
 	a, err := ParseAddress(ep)
@@ -46,10 +45,7 @@ func Connect(ctx context.Context, dial Dial, ep lock.Endpoint, c lock.Config) (C
 	return nil, err
 }
 
-// Reach dials every node of d and makes sure by a PING that it is a Redis that
-// lets us in, for locks whose own library would say less clearly that one is
-// not. Its errors are one line that names the address, never the password, and
-// says what to do.
+// Reach is Connect for every node of d.
 func Reach(ctx context.Context, dial Dial, d lock.Deployment, c lock.Config) ([]Conn, error) {
 	if len(d.Nodes) == 0 {
 		return nil, ErrNoServer
@@ -66,75 +62,6 @@ func Reach(ctx context.Context, dial Dial, d lock.Deployment, c lock.Config) ([]
 		list = append(list, conn)
 	}
 	return list, nil
-}
-
-// ParseURL checks and takes apart the address of a single Redis server:
-//
-//	redis://[USER:PASSWORD@]HOST[:PORT][/DB]      plain
-//	rediss://[USER:PASSWORD@]HOST[:PORT][/DB]     over TLS
-//	unix://[USER:PASSWORD@]/PATH/TO/SOCKET[?db=DB]
-//
-// USER may be empty. The port, 6379 if none is given, is always part of the
-// Host of the result. Whatever two client libraries read differently is
-// refused, so that all of them accept the same addresses; the errors never hold
-// a password.
-func ParseURL(ep lock.Endpoint) (*url.URL, error) {
-	bad := func(why string) (*url.URL, error) {
-		return nil, fmt.Errorf("redis: bad server address: %s: want redis://[USER:PASSWORD@]HOST[:PORT][/DB]", why)
-	}
-	u, err := url.Parse(ep.Reveal())
-	if err != nil {
-		// The error of url.Parse quotes the whole text.
-		return bad("it is no URL (a password with one of / ? # % @ : must have these written as %XX)")
-	}
-	if _, set := u.User.Password(); u.User != nil && !set {
-		// redis-cli and redigo take a lone name for the password, go-redis
-		// takes it for a user; and nobody would hide it.
-		return bad("it has a user without a password (for a password alone write :PASSWORD@)")
-	}
-	switch u.Scheme {
-	case "redis", "rediss":
-		if u.Opaque != "" || u.RawQuery != "" || u.Fragment != "" {
-			return bad("nothing may follow the number of the database")
-		}
-		if db := strings.Trim(u.Path, "/"); db != "" {
-			if n, err := strconv.Atoi(db); err != nil || n < 0 {
-				return bad("what follows the host must be the number of a database")
-			}
-			u.Path = "/" + db
-		} else {
-			u.Path = ""
-		}
-		host, port := u.Hostname(), u.Port()
-		if host == "" {
-			return bad("it has no host")
-		}
-		if port == "" {
-			port = "6379"
-		}
-		u.Host = net.JoinHostPort(host, port)
-	case "unix":
-		query := u.Query()
-		db := query.Get("db")
-		query.Del("db")
-		if n, err := strconv.Atoi(db); db != "" && (err != nil || n < 0) || len(query) > 0 || u.Host != "" || u.Path == "" {
-			return nil, errors.New("redis: bad server address: want unix:///PATH/TO/SOCKET[?db=DB]")
-		}
-	default:
-		if ep.Topology() != lock.Single {
-			return nil, fmt.Errorf("redis: %s is the address of a %s, and a single server is needed", ep, ep.Topology())
-		}
-		return bad("its scheme is not redis, rediss or unix")
-	}
-	return u, nil
-}
-
-// hostOf is what an error may say of u.
-func hostOf(u *url.URL) string {
-	if u.Scheme == "unix" {
-		return u.Path
-	}
-	return u.Host
 }
 
 // unusable is the error of a server that the first command failed on.

@@ -243,20 +243,3 @@ func TestOpenErrors(t *testing.T) {
 		})
 	}
 }
-
-func TestParseURL(t *testing.T) {
-	for in, want := range map[string]string{
-		"redis://h":              "redis://h:6379",
-		"redis://h/":             "redis://h:6379",
-		"redis://h:1/2":          "redis://h:1/2",
-		"redis://[::1]/2":        "redis://[::1]:6379/2",
-		"rediss://:p@h":          "rediss://:p@h:6379",
-		"redis://u:p%40%2F@h:1":  "redis://u:p%40%2F@h:1",
-		"unix:///run/redis?db=3": "unix:///run/redis?db=3",
-	} {
-		u, err := wire.ParseURL(lock.Endpoint(in))
-		if err != nil || u.String() != want {
-			t.Errorf("ParseURL(%q) = %v, %v; want %s", in, u, err, want)
-		}
-	}
-}

@@ -136,29 +136,3 @@ func TestMastersSwitch(t *testing.T) {
 		t.Errorf("a second Close: %v", err)
 	}
 }
-
-func TestParseAddress(t *testing.T) {
-	for in, want := range map[lock.Endpoint]string{
-		"redis://h":                        "h:6379",
-		"redis+cluster://h,g:1":            "h:6379,g:1",
-		"redis+cluster://:canary@h:1/0":    "h:1",
-		"redis+sentinel://h,g:1/m":         "h:26379,g:1/m",
-		"redis+sentinel://h:6379,g/m/2":    "h:6379,g:26379/m",
-		"rediss+sentinel://u:canary@h/m/0": "h:26379/m",
-	} {
-		if a, err := ParseAddress(in); err != nil || a.String() != want {
-			t.Errorf("%s: %s, %v; want %s", in, a, err, want)
-		}
-	}
-	for _, in := range []lock.Endpoint{
-		"redis+cluster://h:1/2", "redis+sentinel://h:1", "redis+sentinel://h:1/m/x", "redis+cluster://canary@h:1",
-		"http+cluster://h:1", "redis+ring://h:1", "redis+cluster://h:1,:2", "unix+cluster:///x",
-	} {
-		if a, err := ParseAddress(in); err == nil || strings.Contains(err.Error(), "canary") {
-			t.Errorf("%s: %s, %v; want an error", in, a, err)
-		}
-	}
-	if _, err := ParseURL("redis+cluster://h:1"); err == nil || !strings.Contains(err.Error(), "single server") {
-		t.Errorf("a cluster where a server is needed: %v", err)
-	}
-}

@@ -15,17 +15,15 @@ import (
 // ErrClosed is the error of a Locker that is closed. Nothing is sent.
 var ErrClosed = fmt.Errorf("%w: the Locker is closed", ErrUnsent)
 
-// Session is what the algorithms share: one server and the way to talk to it.
+// A Session is what the locks share: one server and the way to talk to it.
 type Session struct {
 	Conn   Conn
 	Config lock.Config // Filled
 	Keeper lock.Keeper // empty unless the algorithm renews
 
-	// Owner tokens are prefix:n. The prefix holds 130 random bits drawn when
-	// the session opens, so two sessions differ wherever they run; n is unique
-	// within one. That is one atomic addition per token and not one
-	// call of the random source. A token identifies an owner and keeps no
-	// secret, so it need not be unpredictable.
+	// Prefix begins the owner tokens, which are Prefix:n. It holds 130 random bits, so
+	// two Sessions differ wherever they run; n is unique within one. A token identifies
+	// an owner and keeps no secret, so it need not be unpredictable.
 	Prefix string
 	last   atomic.Uint64
 }
@@ -82,7 +80,8 @@ func (s *Session) Owner() string {
 	return s.Prefix + ":" + strconv.FormatUint(s.Number(), 10)
 }
 
-// Bounded is a context for tidying up: ctx may have ended already.
+// Bounded returns a context for tidying up after ctx, which may have ended: it ends with
+// the time-out.
 func (s *Session) Bounded(ctx context.Context) (context.Context, context.CancelFunc) {
 	return context.WithTimeout(context.WithoutCancel(ctx), s.Config.Timeout)
 }
@@ -108,7 +107,8 @@ func (s *Session) SyncPoint(ctx context.Context, step string) error {
 	return nil
 }
 
-// Step runs command between the steps before-name and after-name.
+// Step runs command between the steps before-name and after-name. If the error comes
+// from a step, Died reports it.
 func (s *Session) Step(ctx context.Context, name string, command func() (any, error)) (any, error) {
 	if err := s.SyncPoint(ctx, "before-"+name); err != nil {
 		return nil, err

@@ -62,6 +62,8 @@ type addition struct {
 	err   error
 }
 
+// NewShards returns a Shards that asks seeds, host:port each, where a slot is served. Its
+// Message, Gap and Down must be set before Add.
 func NewShards(conn Sharded, seeds []string, c lock.Config) *Shards {
 	return &Shards{
 		conn: conn, seeds: seeds, c: c, end: make(chan struct{}),

@@ -21,14 +21,13 @@ type Handler struct {
 	// Gap says that messages may have been missed: the connection was lost,
 	// and now every channel is subscribed again. Nil ignores it.
 	Gap func()
-	// Alive says that a PING, or the first SUBSCRIBE of another connection, sent at the
-	// instant sent was answered: since the
-	// server sends in order, whatever is received after this was published after
-	// that instant. A PING goes out each Timeout, or each quarter of the TTL if
-	// that is less. Nil ignores it.
+	// Alive says that a PING, or the first SUBSCRIBE of a new connection, sent at the
+	// instant sent was answered: since the server sends in order, whatever is received
+	// after this was published after that instant. A PING is sent each Timeout, or each
+	// quarter of the TTL if that is less. Nil ignores it.
 	Alive func(sent time.Time)
-	// Lost says that the connection is lost and that nothing is received before
-	// the Gap that follows, if the server ever comes back. Nil ignores it.
+	// Lost says that the connection is lost. Nothing is received before the Gap that
+	// follows once the server can be reached. Nil ignores it.
 	Lost func()
 }
 
@@ -71,11 +70,11 @@ type Event struct {
 	Channel, Payload string
 }
 
-// Listen makes a Subscription from what dial opens. It is how an adapter keeps
-// its Subscribe short: the two libraries differ in how they reconnect, and a
-// lock must not. C must have been Filled; a command or an answer that takes
+// Listen makes a Subscription from the connections that dial opens. Adapters use it
+// because the libraries differ in how they reconnect, and a lock must not. C must have been Filled; a command or an answer that takes
 // longer than c.Timeout ends the connection, and so does a silence of twice
-// that, since a PING goes out at least each c.Timeout. It fails if the first dial does.
+// that, since a PING is sent at least each c.Timeout. It fails if the first dial
+// does.
 func Listen(ctx context.Context, c lock.Config, h Handler, dial func(context.Context) (Feed, error)) (Subscription, error) {
 	return listen(ctx, c, h, "", dial)
 }
@@ -113,27 +112,27 @@ type listener struct {
 
 	// Sending is held from the queuing of a command to its last byte, so that
 	// answers come in the order of the queue. The reader never takes it while it
-	// has a feed: a server that stopped reading would otherwise stop us, too.
+	// has a feed: a server that has stopped reading must not stop the reader.
 	sending sync.Mutex
 
 	mu       sync.Mutex
 	closed   bool
 	feed     Feed                // nil while there is no connection
 	channels map[string]struct{} // that shall be subscribed
-	queue    []*order            // sent on feed, answer outstanding
-	waiting  []*order            // Adds that the next connection will confirm
+	queue    []*request          // sent on feed, answer outstanding
+	waiting  []*request          // Adds that the next connection will confirm
 }
 
-// order is one command whose answers are awaited.
-type order struct {
+// request is one command whose answers are awaited.
+type request struct {
 	command string
 	left    int        // answers
 	done    chan error // takes one, buffered
 	then    func()     // after the last answer; may be nil
-	with    []*order   // Adds of lost connections that this one answers
+	with    []*request // Adds of lost connections that this one answers
 }
 
-func (o *order) finish(err error) {
+func (o *request) finish(err error) {
 	for _, w := range append(o.with, o) {
 		w.done <- err
 	}
@@ -164,7 +163,7 @@ func (l *listener) send(ctx context.Context, command string, channels []string) 
 	if len(channels) == 0 {
 		return nil // without names UNSUBSCRIBE would mean all
 	}
-	o := &order{command: command, left: len(channels), done: make(chan error, 1)}
+	o := &request{command: command, left: len(channels), done: make(chan error, 1)}
 	l.sending.Lock()
 	l.mu.Lock()
 	if l.closed {
@@ -211,7 +210,7 @@ func (l *listener) write(feed Feed, command string, channels ...string) {
 	}
 }
 
-// ping keeps something to be received, so that silence is a fault.
+// ping makes the server send something, so that silence is a fault.
 func (l *listener) ping(life context.Context) {
 	tick := time.NewTicker(max(min(l.c.Timeout, l.c.TTL/4), time.Millisecond))
 	defer tick.Stop()
@@ -225,7 +224,7 @@ func (l *listener) ping(life context.Context) {
 		l.mu.Lock()
 		feed := l.feed
 		if feed != nil {
-			o := &order{command: "PING", left: 1, done: make(chan error, 1)}
+			o := &request{command: "PING", left: 1, done: make(chan error, 1)}
 			if sent := time.Now(); l.h.Alive != nil {
 				o.then = func() { l.h.Alive(sent) }
 			}
@@ -270,8 +269,8 @@ func (l *listener) run(life context.Context, feed Feed, dial func(context.Contex
 	}
 }
 
-// receive hands on what feed receives until it fails, and reports whether it
-// ever received something.
+// receive passes what feed receives to the Handler until feed fails, and reports
+// whether it ever received something.
 func (l *listener) receive(feed Feed) (heard bool) {
 	for {
 		e, err := feed.Receive(2 * l.c.Timeout)
@@ -332,7 +331,7 @@ func (l *listener) answered(refused error) bool {
 	return true
 }
 
-// disconnect takes the state of a lost connection apart.
+// disconnect settles the commands of a lost connection: Adds wait for the next one.
 func (l *listener) disconnect() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -361,7 +360,7 @@ func (l *listener) resume(feed Feed) {
 	}
 	all := slices.Collect(maps.Keys(l.channels))
 	sent := time.Now()
-	o := &order{command: l.subscribe, left: len(all), done: make(chan error, 1), with: l.waiting, then: func() {
+	o := &request{command: l.subscribe, left: len(all), done: make(chan error, 1), with: l.waiting, then: func() {
 		if l.h.Alive != nil {
 			l.h.Alive(sent) // nothing that this connection receives is older
 		}
