@@ -1,4 +1,4 @@
-package main
+package bench
 
 import (
 	"context"
@@ -15,6 +15,7 @@ import (
 type bank struct {
 	options server.Options
 	session string
+	commit  string // of this program
 	rigs    map[lock.Needs]*harness.Rig
 	crew    *harness.Crew    // of all rigs; nil has the owners live in this process
 	order   []*server.Server // those that were started, for the report
@@ -27,7 +28,7 @@ func (b *bank) rig(ctx context.Context, n lock.Needs) (*harness.Rig, error) {
 	if r := b.rigs[n]; r != nil {
 		return r, nil
 	}
-	r := &harness.Rig{Crew: b.crew, Session: b.session, Commit: revision()}
+	r := &harness.Rig{Crew: b.crew, Session: b.session, Commit: b.commit}
 	if n.Kind != "" {
 		s, err := server.Start(ctx, n, b.options)
 		if err != nil {

@@ -1,4 +1,4 @@
-package main
+package bench
 
 import (
 	"errors"
@@ -19,8 +19,8 @@ import (
 	"github.com/lockbench/lockbench/results"
 )
 
-// BenchmarkLock measures the default grid of `lockbench run`, or with -short a
-// part of it, through the same path. Each sub-benchmark is a trial that is
+// BenchmarkLock measures the default grid of `lockbench run -client all`, or with -short
+// a part of it, through the same path. Each sub-benchmark is a trial that is
 // bounded by b.N grants and not by time, so its fairness means nothing and is
 // not reported. The metrics are those that `lockbench run -format benchfmt` prints by
 // default. Interleaved and timed runs come from
@@ -31,10 +31,13 @@ import (
 // what LOCKBENCH_REQUIRE lists has to be there.
 func BenchmarkLock(b *testing.B) {
 	g := defaultGrid()
-	g.warmup, g.ops = 0, 1 // b.N takes its place
-	g.procs = []int{0}     // the profiles of go test are of this process
+	g.clients = []string{everyClient}
+	g.values = map[string][]string{
+		"warmup": {"0"}, "ops": {"1"}, // b.N takes its place
+		"procs": {"0"}, // the profiles of go test are of this process
+	}
 	if testing.Short() {
-		g.clients, g.owners = []string{"goredis"}, []int{8}
+		g.clients, g.values["owners"] = []string{"goredis"}, []string{"8"}
 	}
 	trials, _, err := g.plan(impls.All())
 	if err != nil {

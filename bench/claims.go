@@ -1,4 +1,4 @@
-package main
+package bench
 
 import (
 	"bytes"
@@ -18,7 +18,7 @@ import (
 
 func claimsCommand() command {
 	return command{
-		name: "claims", args: "[-profile P | -claims F.yaml] [-in F.jsonl…] [-out DIR] [F.jsonl…]",
+		name: "claims", args: "[-profile P | -claims F.yaml] [-in F.jsonl…] [F.jsonl…]",
 		does: "says which claims about locks stored runs bear out",
 		more: `
 A claim is a number of one variant, or its ratio to that of another one that was
@@ -31,13 +31,11 @@ measured in the same block, and a bound that its median over the blocks keeps:
 
 at is the name of a trial (see run -print) without its algorithm and client. Of
 several variants in over the best one counts. least and most bound the median, or
-with "every: true" the value of each block, for what a lock promises; low bounds
-the lower end of the interval of the median from below. The exit status is 1 if a claim
-was missed or could not be judged.`,
+with "every: true" the value of each block, for what a lock promises. The exit
+status is 1 if a claim was missed or could not be judged.`,
 		setup: func(fs *flag.FlagSet) func(context.Context, stdio) error {
 			var in []string
 			fs.Var(&list[string]{values: &in, parse: filename}, "in", "results `files` of run; also the words after the flags")
-			dir := fs.String("out", "", "`directory` of the picture and of "+plots.ClaimsFile+" (default none, only the lines on stdout)")
 			file := fs.String("claims", "", "read the claims from this YAML `file`")
 			name := fs.String("profile", "redis", "judge the claims that come with this `profile`")
 			return func(ctx context.Context, std stdio) error {
@@ -45,7 +43,7 @@ was missed or could not be judged.`,
 				if err != nil {
 					return err
 				}
-				return judgeFiles(ctx, std, list, append(in, fs.Args()...), *dir)
+				return judgeFiles(ctx, std, list, append(in, fs.Args()...))
 			}
 		},
 	}
@@ -88,7 +86,6 @@ func readClaims(name string, text []byte) ([]results.Claim, error) {
 		Least *float64 `yaml:"least"`
 		Most  *float64 `yaml:"most"`
 		Every bool     `yaml:"every"`
-		Low   *float64 `yaml:"low"`
 	}
 	d := yaml.NewDecoder(bytes.NewReader(text))
 	d.KnownFields(true)
@@ -102,7 +99,7 @@ func readClaims(name string, text []byte) ([]results.Claim, error) {
 	for _, r := range raw {
 		c := results.Claim{
 			Text: r.Claim, Of: results.Pick(r.Of), Over: results.Pick(r.Over),
-			Least: r.Least, Most: r.Most, Every: r.Every, Low: r.Low,
+			Least: r.Least, Most: r.Most, Every: r.Every,
 		}
 		if err := c.Check(); err != nil {
 			return nil, misuse("%s: %w", name, err)
@@ -115,7 +112,7 @@ func readClaims(name string, text []byte) ([]results.Claim, error) {
 	return list, nil
 }
 
-func judgeFiles(ctx context.Context, std stdio, claims []results.Claim, files []string, dir string) error {
+func judgeFiles(ctx context.Context, std stdio, claims []results.Claim, files []string) error {
 	runs, damaged, err := readRuns(ctx, std, "lockbench claims", files)
 	if err != nil {
 		return err
@@ -131,17 +128,6 @@ func judgeFiles(ctx context.Context, std stdio, claims []results.Claim, files []
 	}
 	if err := plots.ClaimsText(std.out, verdicts); err != nil {
 		return err
-	}
-	if dir != "" {
-		f, err := plots.DrawClaims(runs, verdicts, dir)
-		if err != nil {
-			return err
-		}
-		if f.Missing != "" {
-			say(std.out, "%s: left out: %s\n", f.Name, f.Missing)
-		} else {
-			say(std.out, "%s: %s\n", f.Title, strings.Join(f.Files, " "))
-		}
 	}
 	if held < len(claims) {
 		return fmt.Errorf("%d of %d claims were missed or could not be judged", len(claims)-held, len(claims))

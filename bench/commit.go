@@ -1,13 +1,11 @@
-package main
+package bench
 
 import "runtime/debug"
 
-// commit is set by the Makefile: -ldflags "-X main.commit=…".
-var commit string
-
 // revision is the commit of this module that the program was built from, with
-// "+dirty" if the tree was changed, or "" if nobody knows.
-func revision() string {
+// "+dirty" if the tree was changed, or "" if nobody knows. Commit is what the linker
+// was told, which goes before what the go command recorded.
+func revision(commit string) string {
 	if commit != "" {
 		return commit
 	}

@@ -1,4 +1,4 @@
-package main
+package bench
 
 import (
 	"bytes"
@@ -13,7 +13,7 @@ import (
 
 // Ctrl-C ends a command that waits for somebody to write what it is to read.
 func TestReadingIsInterrupted(t *testing.T) {
-	for _, args := range [][]string{{"claims", "-out", t.TempDir()}, {"plot", "-out", t.TempDir()}, {"show"}} {
+	for _, args := range [][]string{{"claims"}, {"plot", "-out", t.TempDir()}, {"show"}} {
 		fifo := filepath.Join(t.TempDir(), "fifo")
 		if err := syscall.Mkfifo(fifo, 0o600); err != nil {
 			t.Fatal(err)
@@ -22,7 +22,7 @@ func TestReadingIsInterrupted(t *testing.T) {
 		ended := make(chan outcome, 1)
 		go func() {
 			var stdout, stderr bytes.Buffer
-			status := run(ctx, append(args, fifo), strings.NewReader(""), &stdout, &stderr)
+			status := run(ctx, commands(""), append(args, fifo), stdio{strings.NewReader(""), &stdout, &stderr})
 			ended <- outcome{status, stdout.String(), stderr.String()}
 		}()
 		cancel()

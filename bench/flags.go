@@ -1,9 +1,10 @@
-package main
+package bench
 
 import (
 	"errors"
 	"flag"
 	"fmt"
+	"maps"
 	"path"
 	"slices"
 	"strconv"
@@ -14,6 +15,7 @@ import (
 	"github.com/lockbench/lockbench/harness/fault"
 	"github.com/lockbench/lockbench/harness/server"
 	"github.com/lockbench/lockbench/harness/server/etcdchild"
+	"github.com/lockbench/lockbench/impls"
 	"github.com/lockbench/lockbench/impls/lock"
 	"github.com/lockbench/lockbench/results"
 )
@@ -43,7 +45,7 @@ func (l *list[T]) Set(text string) error {
 }
 
 // many tells flags that take several values from those that take one.
-func (*list[T]) many() {}
+func (*list[T]) many() bool { return true }
 
 func (l *list[T]) String() string {
 	if l == nil || l.values == nil { // the flag package asks a zero value
@@ -77,48 +79,64 @@ func (b bounded[T]) String() string {
 	return fmt.Sprint(*b.value)
 }
 
-// A choices is a list of yes or no; the flag alone is yes.
-type choices struct{ list[bool] }
+// A setting is the flag of a dimension: a value, or several by commas or by repeating the
+// flag, where the name of a trial tells them apart.
+type setting struct {
+	g     *grid
+	d     results.Dimension
+	given bool
+}
+
+func (f *setting) Set(text string) error {
+	var all []string
+	for part := range strings.SplitSeq(text, ",") {
+		part = strings.TrimSpace(part)
+		if err := f.d.Set(new(results.Settings), part); err != nil {
+			return err
+		}
+		all = append(all, part)
+	}
+	if f.given && !f.d.Quiet {
+		all = slices.Concat(f.g.values[f.d.Name], all)
+	}
+	if f.d.Quiet && len(all) > 1 {
+		return errors.New("want one value")
+	}
+	f.g.values, f.given = maps.Clone(f.g.values), true // another grid may have the same
+	if f.g.values == nil {
+		f.g.values = make(map[string][]string)
+	}
+	f.g.values[f.d.Name] = all
+	return nil
+}
+
+// many tells flags that take several values from those that take one.
+func (f *setting) many() bool { return !f.d.Quiet }
+
+func (f *setting) String() string {
+	if f.g == nil { // the flag package asks a zero value
+		return ""
+	}
+	return strings.Join(f.g.valuesOf(f.d), ",")
+}
 
 // IsBoolFlag tells the flag package that no value needs to follow.
-func (*choices) IsBoolFlag() bool { return true }
+func (f *setting) IsBoolFlag() bool { return f.d.Kind == results.Flag }
 
 // flags declares the flags of a grid on fs, with what is in g as defaults.
 func (g *grid) flags(fs *flag.FlagSet) {
 	fs.Var(&list[string]{values: &g.algos, parse: pattern}, "algo", "`patterns` of the algorithms to measure, such as redis-*,local-mutex; see lockbench list")
-	fs.Var(&list[string]{values: &g.clients, parse: pattern}, "client", "`patterns` of client libraries (default all)")
-	fs.Var(&list[int]{values: &g.owners, parse: whole(1, harness.MaxOwners)}, "owners", "`numbers` of concurrent acquirers; here and below a list makes a grid")
-	fs.Var(&list[int]{values: &g.procs, parse: whole(0, harness.MaxProcs)}, "procs", fmt.Sprintf("`numbers` of processes that share the owners, though each has one at least; 0 is this one alone (default %d, or 1 where -clients is given)", harness.DefaultProcs()))
-	fs.Var(&list[int]{values: &g.lockers, parse: whole(1, harness.MaxOwners)}, "clients", "`numbers` of clients of a process, each with connections of its own, that share its owners (default 1)")
-	fs.Var(&list[int]{values: &g.keys, parse: whole(1, harness.MaxKeys)}, "keys", "`numbers` of keys")
-	fs.Var(&list[float64]{values: &g.skews, parse: positive}, "skew", "Zipf `exponents` of the choice among the keys, 0 for an even one")
-	fs.Var(&list[results.Dist]{values: &g.holds, parse: results.ParseDist}, "hold", "`times` inside the lock: 1ms, exp:1ms, lognormal:1ms:0.5")
-	fs.Var(&list[results.Dist]{values: &g.thinks, parse: results.ParseDist}, "think", "`times` between a release and the next acquire, as for -hold")
-	fs.Var(&list[float64]{values: &g.rates, parse: positive}, "rate", "open loop: `arrivals` a second; 0 is a closed loop")
-	fs.Var(&list[time.Duration]{values: &g.waits, parse: span}, "wait", "`bounds` of one acquire; 0s waits to the end")
-	fs.Var(&list[time.Duration]{values: &g.ttls, parse: lasting}, "ttl", "`lifetimes` of a lease that nobody renews")
-	fs.Var(&list[time.Duration]{values: &g.retries, parse: lasting}, "retry", "first `delays` of the polling variants")
-	fs.Var(&list[int]{values: &g.nodes, parse: whole(1, maxNodes)}, "nodes", "`numbers` of independent servers, for the variants that need several (default what each needs)")
-
-	fs.Var(&list[time.Duration]{values: &g.rtts, parse: span}, "rtt", "`times` that a proxy adds to each round trip to the servers, such as 0,0.2ms,1ms; 0 is no proxy")
-
-	fs.Var(&list[float64]{values: &g.shared, parse: share}, "shared", "`shares` of the acquires that are readers', from 0 to 1")
-	fs.Var(&choices{list[bool]{values: &g.writers, parse: yes}}, "writer-preference", "let no new reader in while a writer waits, where the variant leaves the choice; =false,true measures both")
-	fs.Var(&list[int]{values: &g.depths, parse: whole(0, harness.MaxDepth)}, "depth", "`numbers` of re-entries inside each hold")
-	fs.Var(&list[int]{values: &g.togethers, parse: whole(1, harness.MaxTogether)}, "together", "`numbers` of keys taken at once as one lock")
-	fs.BoolVar(&g.try, "try", g.try, "try to acquire once and count refusals instead of waiting")
-
-	fs.BoolVar(&g.ownKeys, "own-keys", g.ownKeys, "give every owner a key of its own, as far as -keys goes, instead of a choice")
-	fs.Var(bounded[time.Duration]{&g.warmup, span}, "warmup", "least `time` before measuring")
-	fs.Var(bounded[time.Duration]{&g.window, lasting}, "for", "measured `time` of each run (default 1s, unless -ops is given)")
-	fs.Var(bounded[int64]{&g.ops, grants}, "ops", "measure this `number` of attempts, granted or not, instead of a time")
-	fs.Var(bounded[time.Duration]{&g.renew, span}, "renew", "`time` between renewals, for the variants that renew (default a third of -ttl)")
-	fs.Var(bounded[time.Duration]{&g.retryMax, span}, "retry-max", "longest `delay` of the polling variants (default "+lock.DefaultRetryMax.String()+")")
-	fs.Var(bounded[time.Duration]{&g.timeout, span}, "timeout", "`time` for one command to the server (default "+lock.DefaultTimeout.String()+")")
-	fs.Var(bounded[time.Duration]{&g.nodeTimeout, span}, "node-timeout", "`time` for one command to one of several servers, of which most are enough (default a twentieth of -ttl, at most "+lock.MaxNodeTimeout.String()+")")
-	fs.Var(bounded[int]{&g.conns, whole(0, harness.MaxOwners)}, "conns", "most `connections` of one client (default one for each of its owners)")
-	fs.Var(bounded[int]{&g.cohort.Passes, whole(1, 1<<30)}, "cohort-passes", "most `passes` of a lease inside a client while another waits, for redis-cohort (default "+strconv.Itoa(lock.DefaultCohortPasses)+")")
-	fs.Var(bounded[time.Duration]{&g.cohort.Time, lasting}, "cohort-time", "longest `time` of the same (default "+lock.DefaultCohortTime.String()+")")
+	fs.Var(&list[string]{values: &g.clients, parse: pattern}, "client", "`patterns` of client libraries; all is each that has the lock (default the first on each kind of server)")
+	for _, d := range results.Dimensions() {
+		if d.Help == "" {
+			continue
+		}
+		help := d.Help
+		if d.Name == procs {
+			help += fmt.Sprintf(" (default %d, or 1 where -clients is given)", harness.DefaultProcs())
+		}
+		fs.Var(&setting{g: g, d: d}, d.Name, help)
+	}
 	fs.Var(&list[fault.Fault]{values: &g.faults, parse: fault.Parse}, "fault", "`faults` of every run, such as pause@2s+300ms (2 s after measuring began, for 300 ms) or kill@2s:2 (two of the servers, until measuring ends)")
 
 	fs.Var(bounded[int]{&g.repeat, whole(1, 1000)}, "repeat", "`number` of interleaved repetitions of the whole grid")
@@ -131,9 +149,6 @@ func (g *grid) flags(fs *flag.FlagSet) {
 	}}, "seed", "`number` that all random choices come from; the same seed replays the same plan")
 	fs.BoolVar(&g.yardstick, "yardstick", g.yardstick, "measure "+results.Yardstick+", or "+results.SharedYardstick+" where there are readers, beside every load; handoff-efficiency needs it")
 }
-
-// maxNodes bounds -nodes: each is a server process of its own.
-const maxNodes = 15
 
 func pattern(text string) (string, error) {
 	if _, err := path.Match(text, ""); err != nil || text == "" {
@@ -150,40 +165,6 @@ func whole(from, to int) func(string) (int, error) {
 		}
 		return n, nil
 	}
-}
-
-// grants reads a number of operations.
-func grants(text string) (int64, error) {
-	n, err := strconv.ParseInt(text, 10, 64)
-	if err != nil || n < 1 {
-		return 0, errors.New("want a whole number from 1, such as 1000")
-	}
-	return n, nil
-}
-
-func positive(text string) (float64, error) {
-	x, err := strconv.ParseFloat(text, 64)
-	if err != nil || !(x >= 0 && x <= 1e9) {
-		return 0, errors.New("want numbers from 0, such as 0.99 or 500")
-	}
-	return x, nil
-}
-
-// share reads a part of 1.
-func share(text string) (float64, error) {
-	x, err := strconv.ParseFloat(text, 64)
-	if err != nil || !(x >= 0 && x <= 1) {
-		return 0, errors.New("want numbers from 0 to 1, such as 0.95")
-	}
-	return x, nil
-}
-
-func yes(text string) (bool, error) {
-	v, err := strconv.ParseBool(text)
-	if err != nil {
-		return false, errors.New("want true or false, or both")
-	}
-	return v, nil
 }
 
 // span reads a duration that may be 0.
@@ -223,7 +204,7 @@ func (a addresses) Set(text string) error {
 	return nil
 }
 
-func (addresses) many() {}
+func (addresses) many() bool { return true }
 
 func (a addresses) String() string {
 	if a.values == nil || len(*a.values) == 0 { // the flag package asks a zero value
@@ -253,23 +234,17 @@ func (s *sources) flags(fs *flag.FlagSet) {
 	for _, k := range server.Kinds() {
 		s.topologies[k.Name], s.images[k.Name] = new(string), new(string)
 		if len(k.Topologies) > 0 {
+			names := []string{"single"}
+			for _, t := range k.Topologies {
+				names = append(names, string(t))
+			}
 			fs.Var(bounded[string]{s.topologies[k.Name], func(text string) (string, error) {
 				_, err := server.ParseTopology(k.Name, text)
 				return text, err
-			}}, k.Name+"-topology", fmt.Sprintf("`topology` of the %s servers that are started: single or %s (default single, or $%s)",
-				k.Name, joined(k.Topologies), k.Env("TOPOLOGY")))
+			}}, k.Name+"-topology", "`topology` of the servers that are started: "+words(names, "or")+" (default single)")
 		}
-		fs.StringVar(s.images[k.Name], k.Name+"-image", "", fmt.Sprintf("container `image` of %s (default $%s, or one of this module's or a public one)", k.Name, k.Env("IMAGE")))
+		fs.StringVar(s.images[k.Name], k.Name+"-image", "", "container `image` of the server (default one of this module's or a public one)")
 	}
-}
-
-// joined is a list for a sentence.
-func joined(list []lock.Topology) string {
-	var names []string
-	for _, t := range list {
-		names = append(names, string(t))
-	}
-	return strings.Join(names, " or ")
 }
 
 // urlFlags declares the flags of sources that lock has too.
@@ -277,9 +252,41 @@ func (s *sources) urlFlags(fs *flag.FlagSet) {
 	s.urls = map[string]*[]lock.Endpoint{}
 	for _, k := range server.Kinds() {
 		s.urls[k.Name] = new([]lock.Endpoint)
-		fs.Var(addresses{k, s.urls[k.Name]}, k.Name, fmt.Sprintf("`URL` of %s that runs already: %s; several independent ones by commas (default $%s)",
-			k.Name, strings.Join(k.Addresses, ", "), k.Env("URL")))
+		fs.Var(addresses{k, s.urls[k.Name]}, k.Name, "`URL` of one that runs: "+strings.Join(k.Addresses, ", "))
 	}
+}
+
+// given are the kinds of the servers that a flag names.
+func (s *sources) given() (kinds []string) {
+	for _, k := range server.Kinds() {
+		if len(*s.urls[k.Name]) > 0 {
+			kinds = append(kinds, k.Name)
+		}
+	}
+	return kinds
+}
+
+// used is an error if a flag names a server on which none of chosen runs.
+func (s *sources) used(chosen []lock.Variant) error {
+	for _, kind := range s.given() {
+		needs := func(v lock.Variant) bool { return v.Needs.Kind == kind }
+		if slices.ContainsFunc(chosen, needs) {
+			continue
+		}
+		who := "none of the chosen locks runs"
+		if len(chosen) == 1 {
+			who = chosen[0].Name() + " does not run"
+		} else if algos := algosOf(chosen); len(algos) == 1 {
+			who = algos[0] + " does not run"
+		}
+		all := impls.All()
+		such := slices.IndexFunc(all, func(v lock.Variant) bool {
+			return needs(v) && v.Unsafe&(lock.Crash|lock.CrashMidway|lock.LateRelease) == 0
+		})
+		return misuse("-%s names a server, but %s on %s: leave it away, or choose a lock that does, such as %s",
+			kind, who, kind, all[max(such, 0)].Algo)
+	}
+	return nil
 }
 
 // options are the flags, each over its environment variable.

@@ -1,4 +1,4 @@
-package main
+package bench
 
 import (
 	"bytes"
@@ -10,6 +10,7 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/lockbench/lockbench/impls"
 	"github.com/lockbench/lockbench/impls/lock"
@@ -17,20 +18,26 @@ import (
 
 func listCommand() command {
 	return command{
-		name: "list", args: "[-json | -md] [-into FILE]",
-		does: "lists every lock variant: what it needs, can and does not survive",
+		name: "list", args: "[-json] [NAME…]  or  -md | -into FILE",
+		does: "lists the locks: what each needs, can do, and what breaks it",
+		examples: []example{
+			{"lockbench list", "all locks, a line each"},
+			{"lockbench list redis-token", "all about one lock, in words"},
+			{"lockbench list 'sql-*' 'zk-*'", "the lines of those that match a pattern"},
+		},
 		setup: func(fs *flag.FlagSet) func(context.Context, stdio) error {
-			asJSON := fs.Bool("json", false, "print a JSON array with one object for each algorithm and client")
+			asJSON := fs.Bool("json", false, "print a JSON array with one object for each algorithm and client library")
 			asMarkdown := fs.Bool("md", false, "print the table of README.md")
 			into := fs.String("into", "", "write the table of -md between its markers in `FILE`")
 			return func(_ context.Context, std stdio) error {
-				if err := noArguments(fs); err != nil {
-					return err
-				}
-				all := impls.All()
+				all, err := named(impls.All(), fs.Args())
 				switch {
+				case err != nil:
+					return err
 				case *asJSON && (*asMarkdown || *into != ""):
 					return misuse("-json and -md are two forms of one list: give one of them")
+				case fs.NArg() > 0 && (*asMarkdown || *into != ""):
+					return misuse("-md and -into write the table of all locks: leave the names away")
 				case *into != "":
 					return writeInto(*into, all)
 				case *asMarkdown:
@@ -38,6 +45,9 @@ func listCommand() command {
 					return err
 				case *asJSON:
 					return listJSON(std.out, all)
+				}
+				if plain(fs.Args()) {
+					return details(std.out, all)
 				}
 				return listText(std.out, all)
 			}
@@ -99,13 +109,102 @@ func byAlgo(all []lock.Variant) [][]lock.Variant {
 	return rows
 }
 
+// named are the variants of the algorithms that names match, or all if there are none.
+func named(all []lock.Variant, names []string) ([]lock.Variant, error) {
+	if len(names) == 0 {
+		return all, nil
+	}
+	return choose(all, names, nil)
+}
+
+// plain tells whether names are names, and no patterns.
+func plain(names []string) bool {
+	return len(names) > 0 && !slices.ContainsFunc(names, func(name string) bool { return strings.ContainsAny(name, `*?[\`) })
+}
+
+// details tells of each lock, one after the other.
+func details(w io.Writer, all []lock.Variant) error {
+	for i, same := range byAlgo(all) {
+		if i > 0 {
+			if _, err := io.WriteString(w, "\n"); err != nil {
+				return err
+			}
+		}
+		if err := detail(w, same); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// listWidth is the longest line of the table, in columns.
+const listWidth = 120
+
+// listText prints a line for each lock, and what its letters mean.
 func listText(w io.Writer, all []lock.Variant) error {
-	rows := [][]string{{"ALGO", "CLIENTS", "NEEDS", "SYNOPSIS", "FAILS"}}
+	rows := [][]string{{"LOCK", "NEEDS", "CAN", "BREAKS", "WHAT IT DOES"}}
 	for _, same := range byAlgo(all) {
 		v := same[0]
-		rows = append(rows, []string{v.Algo, or(strings.Join(clientsOf(same), " "), "–"), needsOf(same), v.Synopsis(), strings.Join(v.Exempt, " ")})
+		failing := "."
+		if len(v.Exempt) > 0 {
+			failing = "*"
+		}
+		rows = append(rows, []string{
+			v.Algo, kindsOf(same),
+			letters(capabilities(), v.Caps.List()), letters(hazards(), v.Unsafe.List()) + failing, v.Synopsis(),
+		})
 	}
-	return table(w, rows)
+	// What is too long is cut at its end: list NAME has it whole.
+	left := listWidth
+	for i := range rows[0][:4] {
+		widest := 0
+		for _, row := range rows {
+			widest = max(widest, utf8.RuneCountInString(row[i]))
+		}
+		left -= widest + 2
+	}
+	for _, row := range rows {
+		row[4] = cut(row[4], left)
+	}
+	if err := table(w, rows); err != nil {
+		return err
+	}
+	for _, text := range []string{
+		"NEEDS: the servers, and on how many independent ones it runs.",
+		"CAN: " + legend(capabilities()) + ".",
+		"BREAKS, by letting two owners in or nobody ever again: " + legend(hazards()) + "; * does not pass every case of the conformance suite.",
+		"lockbench list NAME tells all about one lock in words.",
+	} {
+		for _, line := range wrap(text, listWidth) {
+			if _, err := fmt.Fprintln(w, line); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// kindsOf is needsOf in short.
+func kindsOf(same []lock.Variant) string {
+	var list []string
+	for _, v := range same {
+		text := or(v.Needs.Kind, "–")
+		if v.Needs.Nodes > 1 {
+			text = fmt.Sprintf("%d × %s", v.Needs.Nodes, text)
+		}
+		if !slices.Contains(list, text) {
+			list = append(list, text)
+		}
+	}
+	return strings.Join(list, "/")
+}
+
+// cut is text in at most width columns, with "…" at its end if it had more.
+func cut(text string, width int) string {
+	if utf8.RuneCountInString(text) <= width {
+		return strings.TrimSuffix(text, ".")
+	}
+	return strings.TrimRight(wrap(text, width-1)[0], ",;:") + "…"
 }
 
 func or(text, otherwise string) string {

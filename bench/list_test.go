@@ -1,14 +1,17 @@
-package main
+package bench
 
 import (
 	"encoding/json"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
+	"unicode/utf8"
 
 	"github.com/lockbench/lockbench/harness/locktest"
 	"github.com/lockbench/lockbench/impls"
+	"github.com/lockbench/lockbench/impls/lock"
 )
 
 func TestListJSON(t *testing.T) {
@@ -66,7 +69,9 @@ func TestListNamesEveryAlgorithmOnce(t *testing.T) {
 
 func TestListRefuses(t *testing.T) {
 	oneLine(t, call(t, "list", "-json", "-md"), exitMisuse, "give one of them")
-	oneLine(t, call(t, "list", "redis"), exitMisuse, "1 words too many")
+	oneLine(t, call(t, "list", "-md", "redis-token"), exitMisuse, "leave the names away")
+	oneLine(t, call(t, "list", "redis-tokn"), exitMisuse, "did you mean redis-token?")
+	oneLine(t, call(t, "list", "nosuch-*"), exitMisuse, `no variant matches "nosuch-*"`)
 	missing := filepath.Join(t.TempDir(), "nosuch.md")
 	oneLine(t, call(t, "list", "-into", missing), exitFailure, "no such file")
 }
@@ -155,5 +160,103 @@ func TestFeaturesAreProved(t *testing.T) {
 		if !strings.Contains(text, want) {
 			t.Errorf("the table lacks %q:\n%s", want, text)
 		}
+	}
+}
+
+// Every capability, hazard and exemption that a lock has is told in words, and in the
+// table by a letter of its own.
+func TestTraits(t *testing.T) {
+	for _, c := range []struct {
+		what  string
+		list  []trait
+		names []string
+	}{
+		{"capability", capabilities(), (^lock.Caps(0)).List()},
+		{"hazard", hazards(), (^lock.Hazards(0)).List()},
+	} {
+		var names []string
+		letter := make(map[string]bool)
+		for _, tr := range c.list {
+			names = append(names, tr.name)
+			if len(tr.letter) != 1 || letter[tr.letter] || tr.says == "" {
+				t.Errorf("%s %+v needs a letter of its own and words", c.what, tr)
+			}
+			letter[tr.letter] = true
+		}
+		if !slices.Equal(names, c.names) {
+			t.Errorf("bench knows of each %s %q, and the contract of %q", c.what, names, c.names)
+		}
+	}
+	for _, v := range impls.All() {
+		for _, line := range sayings(exemptions(), v.Exempt) {
+			if line[1] == "" {
+				t.Errorf("%s does not pass %s, which bench/trait.go has no words for", v.Name(), line[0])
+			}
+		}
+	}
+}
+
+func TestListFits(t *testing.T) {
+	o := call(t, "list")
+	for line := range strings.Lines(o.stdout) {
+		if n := utf8.RuneCountInString(strings.TrimRight(line, "\n")); n > listWidth {
+			t.Errorf("%d columns: %s", n, line)
+		}
+	}
+	v := variantsByName()["redis-token/goredis"]
+	for _, want := range []string{
+		"\nredis-token  ", " " + letters(capabilities(), v.Caps.List()) + "  " + letters(hazards(), v.Unsafe.List()) + ".  ", "\nCAN: t try, ", "\nBREAKS, by letting two owners in or nobody ever again: c crash, ", "\nNEEDS: ",
+	} {
+		if !strings.Contains(o.stdout, want) {
+			t.Errorf("list lacks %q:\n%s", want, o.stdout)
+		}
+	}
+}
+
+func TestListPattern(t *testing.T) {
+	o := call(t, "list", "zk-*", "etcd-mutex")
+	if o.status != 0 || !strings.Contains(o.stdout, "\nzk-sequential ") || !strings.Contains(o.stdout, "\netcd-mutex ") || strings.Contains(o.stdout, "\nredis-") {
+		t.Errorf("%+v", o)
+	}
+	var list []struct{ Algo string }
+	if err := json.Unmarshal([]byte(call(t, "list", "-json", "etcd-mutex").stdout), &list); err != nil || len(list) != 1 {
+		t.Errorf("%v: %v", list, err)
+	}
+}
+
+// Of one lock list tells all, within the width of help.
+func TestListOne(t *testing.T) {
+	for _, v := range impls.All() {
+		o := call(t, "list", v.Algo)
+		if o.status != 0 || o.stderr != "" || !strings.HasPrefix(o.stdout, v.Algo+"\n") {
+			t.Errorf("%s: %+v", v.Algo, o)
+		}
+		for line := range strings.Lines(o.stdout) {
+			if n := utf8.RuneCountInString(strings.TrimRight(line, "\n")); n > helpWidth {
+				t.Errorf("%d columns: %s", n, line)
+			}
+		}
+		for _, want := range slices.Concat(v.Caps.List(), v.Unsafe.List(), v.Exempt, []string{v.Client, v.Needs.String(), "lockbench run -algo " + v.Algo + " "}) {
+			if !strings.Contains(o.stdout, want) {
+				t.Errorf("list %s lacks %q:\n%s", v.Algo, want, o.stdout)
+			}
+		}
+	}
+	o := call(t, "list", "peer-rueidislock")
+	var lacks []string
+	for _, want := range []string{
+		"  can            try     tries once without waiting\n",
+		"  breaks         pause         a holder that stalls past its lease goes on beside the next owner\n",
+		"  holder dies    others get the key when its lease ends\n",
+		"  does not pass  service-dies ",
+		"  try it         lockbench run -algo peer-rueidislock -out peer-rueidislock.jsonl\n",
+		"lockbench lock -algo peer-rueidislock -redis URL -key KEY -- COMMAND\n",
+	} {
+		if !strings.Contains(o.stdout, want) {
+			lacks = append(lacks, want)
+		}
+	}
+	if len(lacks) > 0 {
+		t.Errorf("list peer-rueidislock lacks %q:\n%s", lacks, o.stdout)
 	}
 }

@@ -1,4 +1,4 @@
-package main
+package bench
 
 import (
 	"context"
@@ -14,6 +14,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/lockbench/lockbench/harness/server"
 	"github.com/lockbench/lockbench/impls"
 	"github.com/lockbench/lockbench/impls/lock"
 )
@@ -28,11 +29,20 @@ func lockCommand() command {
 	return command{
 		name: "lock", args: "-key K [flags] [--] CMD [ARG…]",
 		does: "holds a key while a command runs, like flock(1) across machines",
+		examples: []example{
+			{"lockbench lock -redis redis://10.0.0.5:6379 -key deploy -- ./deploy.sh", "runs ./deploy.sh as soon as nobody else holds the key deploy"},
+			{"lockbench lock -algo sql-advisory -postgresql postgres://me@10.0.0.6/app -key j -wait 5s -- ./job", "the same on PostgreSQL, and gives up after 5 s"},
+		},
+		sections: []section{
+			{title: "flags that most calls need", flags: []string{"key", "algo", "wait", "ttl"}},
+			{title: "servers", flags: serverFlags(""), about: "One is named by its flag or by $LOCKBENCH_KIND_URL, such as $LOCKBENCH_REDIS_URL; several independent ones by commas."},
+			{title: "lock", flags: []string{"client", "renew", "retry", "retry-max", "timeout"}},
+		},
 		more: `
 The key is used as it stands, so that other programs can take the same one. The
-server has to be one that the others see: -KIND or LOCKBENCH_KIND_URL names it, such
-as -redis; none is ever started. SIGINT and SIGTERM are passed on to CMD, which finds its
-fencing token in LOCKBENCH_TOKEN if the algorithm has one (redis-fenced).
+server has to be one that the others see, so none is ever started. SIGINT and SIGTERM
+are passed on to CMD, which finds its fencing token in LOCKBENCH_TOKEN if the algorithm
+has one (redis-fenced).
 
 If the lease ends while CMD runs, CMD gets SIGTERM and, 5 s later, SIGKILL.
 redis-watchdog renews its lease; with one that nobody renews, such as
@@ -50,7 +60,7 @@ exit status:
 			var l locking
 			l.from.urlFlags(fs)
 			fs.StringVar(&l.algo, "algo", "redis-watchdog", "`name` of the algorithm; all that use the key must agree on it")
-			fs.StringVar(&l.client, "client", "", "`name` of the client library (default the first that has the algorithm)")
+			fs.StringVar(&l.client, "client", "", "`name` of the client library (default the first that has the algorithm and runs on the server)")
 			fs.StringVar(&l.key, "key", "", "the `key` to hold")
 			fs.Var(bounded[time.Duration]{&l.wait, span}, "wait", "longest `time` to wait for the key (default for ever)")
 			fs.Var(bounded[time.Duration]{&l.config.TTL, lasting}, "ttl", "`lifetime` of the lease if nobody renews it (default "+lock.DefaultTTL.String()+")")
@@ -119,37 +129,68 @@ func (l *locking) resolve() (lock.Variant, lock.Deployment, error) {
 	var v lock.Variant
 	var d lock.Deployment
 	all := impls.All()
-	i := slices.IndexFunc(all, func(v lock.Variant) bool {
-		return v.Algo == l.algo && (l.client == "" || v.Client == l.client)
-	})
+	same := slices.DeleteFunc(slices.Clone(all), func(v lock.Variant) bool { return v.Algo != l.algo })
+	fits := slices.DeleteFunc(slices.Clone(same), func(v lock.Variant) bool { return l.client != "" && v.Client != l.client })
 	switch {
 	case l.key == "":
 		return v, d, misuse("-key is missing: name the key to hold")
 	case len(l.command) == 0:
 		return v, d, misuse("the command is missing: write it after --")
-	case !slices.Contains(algosOf(all), l.algo):
+	case len(same) == 0:
 		return v, d, misuse("there is no algorithm %q%s; see lockbench list", l.algo, near(l.algo, algosOf(all)))
-	case i < 0:
-		return v, d, misuse("%s has no client %q; there are %s", l.algo, l.client, strings.Join(clientsOf(all), " and "))
-	}
-	v = all[i]
-	if v.Needs.Kind == "" {
-		return v, d, misuse("%s lives in the memory of one process and excludes nobody else: take one that needs a server", v.Name())
+	case len(clientsOf(same)) == 0 && len(fits) == 0:
+		return v, d, misuse("%s has one client only, which has no name: leave -client away", l.algo)
+	case len(fits) == 0:
+		return v, d, misuse("%s has no client %q; there are %s", l.algo, l.client, words(clientsOf(same), "and"))
+	case fits[0].Needs.Kind == "":
+		return v, d, misuse("%s lives in the memory of one process and excludes nobody else: take one that needs a server", fits[0].Name())
 	}
 	o, err := l.from.options()
 	if err != nil {
 		return v, d, err
 	}
+	if v, err = l.pick(fits, o); err != nil {
+		return v, d, err
+	}
 	d = lock.Deployment{Kind: v.Needs.Kind, Nodes: o.URLs[v.Needs.Kind]}
-	if need, have := max(v.Needs.Nodes, 1), len(d.Nodes); have == 0 {
-		return v, d, misuse("no server named: a lock needs one that the others see too, by -%s URL or LOCKBENCH_%s_URL", d.Kind, strings.ToUpper(d.Kind))
-	} else if need == 1 && have > 1 { // how many others take, they say themselves
+	if need, have := max(v.Needs.Nodes, 1), len(d.Nodes); need == 1 && have > 1 { // how many others take, they say themselves
 		return v, d, misuse("%s takes 1 server, %d are named", v.Name(), have)
 	}
 	if why := v.Unsuited(d.Nodes[0].Topology()); why != "" {
 		return v, d, misuse("%s cannot run there: %s", v.Name(), why)
 	}
 	return v, d, nil
+}
+
+// pick is the first of fits that runs on a server that is named, by a flag before one by
+// the environment. Two kinds of servers do not exclude each other's holders, so it takes
+// no guess where each could be meant.
+func (l *locking) pick(fits []lock.Variant, o server.Options) (v lock.Variant, err error) {
+	if err := l.from.used(fits); err != nil {
+		return v, err
+	}
+	byFlag := l.from.given()
+	var kinds, clients, ways []string
+	for _, f := range fits {
+		kind := f.Needs.Kind
+		if way := "-" + kind + " URL"; !slices.Contains(ways, way) {
+			ways = append(ways, way, "LOCKBENCH_"+strings.ToUpper(kind)+"_URL")
+		}
+		if len(o.URLs[kind]) == 0 || len(byFlag) > 0 && !slices.Contains(byFlag, kind) || slices.Contains(kinds, kind) {
+			continue
+		}
+		if len(kinds) == 0 {
+			v = f
+		}
+		kinds, clients = append(kinds, kind), append(clients, "-client "+f.Client)
+	}
+	switch len(kinds) {
+	case 0:
+		return v, misuse("no server named: a lock needs one that the others see too, by %s", words(ways, "or"))
+	case 1:
+		return v, nil
+	}
+	return v, misuse("servers of %s are named, which do not exclude each other's holders: name one, or say %s", words(kinds, "and"), words(clients, "or"))
 }
 
 func (l *locking) acquire(ctx context.Context, locker lock.Locker) (lock.Lease, error) {

@@ -1,4 +1,4 @@
-package main
+package bench
 
 import (
 	"bufio"
@@ -357,10 +357,19 @@ func TestLockBadInput(t *testing.T) {
 		{"no key", "-redis " + url + " -- true", exitMisuse, "-key is missing"},
 		{"no command", "-redis " + url + " -key k", exitMisuse, "the command is missing"},
 		{"no server", "-key k -- true", exitMisuse, "no server named: a lock needs one that the others see too, by -redis URL or LOCKBENCH_REDIS_URL"},
-		{"own server", "-server binary -key k -- true", exitMisuse, "flag provided but not defined: -server"},
+		{"own server", "-server binary -key k -- true", exitMisuse, "there is no flag -server"},
 		{"algo", "-algo nosuch -redis " + url + " -key k -- true", exitMisuse, `there is no algorithm "nosuch"`},
 		{"near algo", "-algo redis-tokens -redis " + url + " -key k -- true", exitMisuse, "did you mean redis-token?"},
-		{"client", "-client nosuch -redis " + url + " -key k -- true", exitMisuse, "there are goredis and redigo"},
+		{"client", "-client nosuch -redis " + url + " -key k -- true", exitMisuse, "there are goredis, redigo and rueidis"},
+		{"client of one", "-algo zk-sequential -client nosuch -key k -- true", exitMisuse, "leave -client away"},
+		{"no SQL server", "-algo sql-advisory -key k -- true", exitMisuse, "by -mysql URL, LOCKBENCH_MYSQL_URL, -postgresql URL or LOCKBENCH_POSTGRESQL_URL"},
+		{"two SQL servers", "-algo sql-advisory -mysql mysql://u@" + closed + "/d -postgresql postgres://u@" + closed + "/d -key k -- true", exitMisuse,
+			"servers of mysql and postgresql are named, which do not exclude each other's holders: name one, or say -client mysql or -client pgx"},
+		{"server of another kind", "-postgresql postgres://u@" + closed + "/d -key k -- true", exitMisuse, "-postgresql names a server, but redis-watchdog does not run on postgresql"},
+		{"server of another client", "-algo sql-advisory -client mysql -postgresql postgres://u@" + closed + "/d -key k -- true", exitMisuse,
+			"-postgresql names a server, but sql-advisory/mysql does not run on postgresql: leave it away, or choose a lock that does, such as sql-"},
+		{"PostgreSQL is taken", "-algo sql-advisory -postgresql postgres://u@" + closed + "/d -key k -- true", exitFailure, "postgres://xxxxx@"},
+		{"MySQL is taken", "-algo sql-advisory -mysql mysql://u@" + closed + "/d -key k -- true", exitFailure, "refused"},
 		{"in memory", "-algo local-mutex -redis " + url + " -key k -- true", exitMisuse, "excludes nobody else"},
 		{"two servers", "-redis " + url + "," + url + " -key k -- true", exitMisuse, "takes 1 server, 2 are named"},
 		{"two for a majority", "-algo redis-redlock -redis " + url + "," + url + " -key k -- true", exitFailure, "an odd number of independent servers from 3, and 2 are given: it goes on without 1 of 3"},

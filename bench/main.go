@@ -1,9 +1,8 @@
-// Command lockbench measures distributed locks, shows and draws what it measured, and
-// lends one of them to a shell command.
+// Package bench is the command lockbench, whose main package is bench/lockbench.
 //
 // The same grid of trials feeds `lockbench run` and `go test -bench`: see
 // plan.go.
-package main
+package bench
 
 import (
 	"context"
@@ -37,19 +36,23 @@ const (
 	exitInterrupted = 130 // a run that was stopped by Ctrl-C or SIGTERM
 )
 
-func main() {
+// Main carries out the call of the command that os.Args holds, and returns the exit
+// status of the program. It is the first thing that the program does: in the processes
+// that the program starts from itself, which are servers or measure, it never returns.
+// Commit is that of the program's source; "" is the one that the go command recorded.
+func Main(commit string) int {
+	commit = revision(commit)
 	etcdchild.Main() // for the server that run starts where no etcd is installed
 	// go-redis would write remarks on its connections to stderr, which is for one
 	// clear line. Its switch is process-wide, so it belongs here.
 	logging.Disable()
-	harness.Work(impls.All(), revision()) // for the processes in which the owners of a run live
+	harness.Work(impls.All(), commit) // for the processes in which the owners of a run live
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	// A second signal ends the program at once, also where nothing looks at ctx. Not the
 	// one that timeout(1) sends to the group of the process right after the first.
 	context.AfterFunc(ctx, func() { time.AfterFunc(time.Second, stop) })
-	status := run(ctx, os.Args[1:], os.Stdin, os.Stdout, os.Stderr)
-	stop()
-	os.Exit(status)
+	defer stop()
+	return run(ctx, commands(commit), os.Args[1:], stdio{os.Stdin, os.Stdout, os.Stderr})
 }
 
 // stdio is where a subcommand reads and writes.
@@ -84,37 +87,50 @@ type command struct {
 	name string
 	args string // what follows the name, for the usage
 	does string // one line
-	more string // for -h alone, in paragraphs
+	// The rest is for -h alone.
+	examples []example
+	more     string    // in paragraphs
+	sections []section // of the flags; without them all are one
 	// setup declares the flags on fs and returns what to do when they have been
 	// parsed; fs.Args() holds the rest of the line.
 	setup func(fs *flag.FlagSet) func(ctx context.Context, std stdio) error
 }
 
-func commands() []command {
-	return []command{listCommand(), serversCommand(), runCommand(), showCommand(), plotCommand(), claimsCommand(), lockCommand()}
+// commands are all subcommands, of a program built from commit.
+func commands(commit string) []command {
+	return []command{
+		listCommand(), serversCommand(), runCommand(commit), showCommand(), plotCommand(), claimsCommand(), lockCommand(),
+		versionCommand(commit),
+	}
 }
 
 // run carries out one call of the command and returns its exit status.
-func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) int {
-	std := stdio{stdin, stdout, stderr}
+func run(ctx context.Context, all []command, args []string, std stdio) int {
 	if len(args) == 0 {
-		usage(stderr)
+		usage(std.err, all)
 		return exitMisuse
 	}
 	name, args := args[0], args[1:]
 	if name == "help" || name == "-h" || name == "-help" || name == "--help" {
 		if len(args) == 0 {
-			usage(stdout)
+			usage(std.out, all)
 			return 0
 		}
 		name, args = args[0], []string{"-h"}
 	}
-	for _, c := range commands() {
+	if name == "-version" || name == "--version" {
+		name = "version"
+	}
+	for _, c := range all {
 		if c.name == name {
 			return c.run(ctx, args, std)
 		}
 	}
-	complain(stderr, "lockbench", fmt.Errorf("there is no command %q; lockbench help lists them", name))
+	var names []string
+	for _, c := range all {
+		names = append(names, c.name)
+	}
+	complain(std.err, "lockbench", fmt.Errorf("there is no command %q; %s", name, guess(name, names, "", "lockbench help lists them")))
 	return exitMisuse
 }
 
@@ -128,7 +144,7 @@ func (c command) run(ctx context.Context, args []string, std stdio) int {
 		c.usage(std.out, fs)
 		return 0
 	case err != nil:
-		err = misuse("%w (%s -h explains)", err, fs.Name())
+		err = badFlag(fs, err)
 	default:
 		err = do(ctx, std)
 	}
@@ -189,36 +205,26 @@ func withoutSecrets(text string) string {
 	})
 }
 
-func usage(w io.Writer) {
-	say(w, "lockbench measures distributed locks.\n\n")
-	for _, c := range commands() {
-		say(w, "  lockbench %-8s %s\n", c.name, c.does)
+// badFlag is the error for a flag that fs could not read.
+func badFlag(fs *flag.FlagSet, err error) error {
+	name, unknown := strings.CutPrefix(err.Error(), "flag provided but not defined: -")
+	if !unknown {
+		return misuse("%w (%s -h explains)", err, fs.Name())
 	}
-	say(w, "\nlockbench COMMAND -h explains one of them.\n")
-}
-
-// usage prints all about c, with the flags in the order of their names.
-func (c command) usage(w io.Writer, fs *flag.FlagSet) {
-	say(w, "usage: %s\n\n%s\n", strings.TrimSpace(fs.Name()+" "+c.args), c.does)
-	if c.more != "" {
-		say(w, "\n%s\n", strings.TrimSpace(c.more))
-	}
-	say(w, "\nflags:\n")
-	fs.VisitAll(func(f *flag.Flag) {
-		value, text := flag.UnquoteUsage(f)
-		standard := ""
-		if f.DefValue != "" && f.DefValue != "false" && f.DefValue != "0s" && f.DefValue != "0" {
-			standard = " (default " + f.DefValue + ")"
-		}
-		say(w, "  %s\n        %s%s\n", strings.TrimSpace("-"+f.Name+" "+value), text, standard)
-	})
+	var names []string
+	fs.VisitAll(func(f *flag.Flag) { names = append(names, f.Name) })
+	return misuse("there is no flag -%s; %s", name, guess(name, names, "-", fs.Name()+" -h lists them"))
 }
 
 // noArguments refuses what follows the flags. It does not repeat it: it may be
 // a URL with a password whose flag was forgotten.
 func noArguments(fs *flag.FlagSet) error {
-	if n := fs.NArg(); n > 0 {
+	switch n := fs.NArg(); n {
+	case 0:
+		return nil
+	case 1:
+		return misuse("1 word too many after the flags (%s -h explains)", fs.Name())
+	default:
 		return misuse("%d words too many after the flags (%s -h explains)", n, fs.Name())
 	}
-	return nil
 }

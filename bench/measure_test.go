@@ -1,4 +1,4 @@
-package main
+package bench
 
 import (
 	"encoding/json"
@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -82,4 +83,32 @@ func TestTrace(t *testing.T) {
 		t.Errorf("%d operations for %d grants", n, grants)
 	}
 	oneLine(t, call(t, "run", "-algo", "local-mutex", "-trace", filepath.Join(t.TempDir(), "no", "where")), exitFailure, "-trace: open")
+}
+
+// All runs of a disturbed block are measured again, and no others.
+func TestUnevenBlocks(t *testing.T) {
+	trials, _, err := planOf(t, strings.Fields("-algo a -owners 4 -hold 1ms,2ms -repeat 3")...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var done []results.Run
+	for i, trial := range trials {
+		rate := 900.0
+		if trial.Block == 1 && trial.Load.Hold.Mean == time.Millisecond {
+			rate = 600
+		}
+		done = append(done, results.Run{
+			ID: strconv.Itoa(i), Session: "s", Block: trial.Block, Trial: trial.Name(), Algo: trial.Variant.Algo,
+			Load: trial.Load, Metrics: results.Metrics{results.AcqRate: rate},
+		})
+	}
+	again := new(session).uneven(trials, done)
+	for _, trial := range again {
+		if trial.Block != 1 || trial.Load.Hold.Mean != time.Millisecond {
+			t.Errorf("block %d, %s", trial.Block, trial.Name())
+		}
+	}
+	if len(again) != 2 || blocksOf(again) != "block 2" {
+		t.Errorf("%d trials of %s are measured again, want the yardstick and the lock of block 2", len(again), blocksOf(again))
+	}
 }

@@ -1,8 +1,11 @@
-package main
+package bench
 
 import (
+	"encoding/json"
+	"maps"
 	"slices"
-	"time"
+	"strconv"
+	"strings"
 
 	"github.com/lockbench/lockbench/harness"
 	"github.com/lockbench/lockbench/harness/fault"
@@ -11,57 +14,47 @@ import (
 )
 
 // A grid is what a call of run asks for: lists whose every combination is a
-// trial, and what all trials share. Only what stands in Trial.Name may be a
-// list, so that no two trials of a grid have one name.
+// trial, and what all trials share.
 type grid struct {
-	algos, clients []string // patterns, see choose
-
-	procs                 []int // Load.Procs; none is defaultProcs, or 1 where lockers are given
-	lockers, owners, keys []int // Load.Clients, Owners, Keys; none of the first is 1
-	depths, togethers     []int // Load.Depth, Together
-	skews, shared         []float64
-	holds, thinks         []results.Dist
-	rates                 []float64
-	waits                 []time.Duration
-	rtts                  []time.Duration // Load.RTT, of the variants that have a server
-	ttls, retries         []time.Duration
-	writers               []bool // Config.WriterPreference
-	nodes                 []int  // of the variants on several servers; none is what each needs
-
-	try      bool // Load.Try
-	ownKeys  bool // Load.OwnKeys
-	warmup   time.Duration
-	window   time.Duration // 0 is defaultWindow, unless ops bounds the runs
-	ops      int64
-	renew    time.Duration
-	retryMax time.Duration
-	timeout  time.Duration
-	conns    int
-	cohort   lock.Cohort
-
-	nodeTimeout time.Duration
-	faults      []fault.Fault // all of them, in every trial that has a server
+	algos, clients []string                   // patterns, see chosen
+	urls           map[string][]lock.Endpoint // the servers that are named, by their kind
+	values         map[string][]string        // by results.Dimension.Name; what is missing is its default
+	faults         []fault.Fault              // all of them, in every trial that has a server
 
 	repeat    int
 	seed      uint64
 	yardstick bool // measure results.YardstickOf beside every load
 }
 
-const defaultWindow = time.Second
+// The dimensions whose default depends on others.
+const (
+	procs   = "procs"
+	clients = "clients"
+	window  = "for"
+	ops     = "ops"
+	nodes   = "nodes"
+)
 
-// defaultGrid is what run and `go test -bench` measure if they are told nothing:
-// every variant on every client, alone, with some competition, and with much.
+const defaultWindow = "1s"
+
+// everyClient is the word for all client libraries.
+const everyClient = "all"
+
+// defaultGrid is what run measures if it is told nothing: every lock, alone, with some
+// competition, and with much.
 func defaultGrid() grid {
-	return grid{
-		algos:  []string{"*"},
-		owners: []int{1, 8, 32}, keys: []int{1}, skews: []float64{0},
-		depths: []int{0}, togethers: []int{1}, shared: []float64{0},
-		holds: []results.Dist{{Kind: "fixed", Mean: time.Millisecond}}, thinks: []results.Dist{{Kind: "fixed"}},
-		rates: []float64{0}, waits: []time.Duration{0}, rtts: []time.Duration{0},
-		ttls: []time.Duration{lock.DefaultTTL}, retries: []time.Duration{lock.DefaultRetryDelay}, writers: []bool{false},
-		warmup: 200 * time.Millisecond,
-		repeat: 1, seed: 1, yardstick: true,
+	return grid{algos: []string{"*"}, repeat: 1, seed: 1, yardstick: true}
+}
+
+// valuesOf are the values of g in d, or none if the default depends on something else.
+func (g grid) valuesOf(d results.Dimension) []string {
+	if list := g.values[d.Name]; len(list) > 0 {
+		return list
 	}
+	if d.Default == "" {
+		return nil
+	}
+	return strings.Split(d.Default, ",")
 }
 
 // plan resolves g into trials in the order in which they are to run.
@@ -74,15 +67,12 @@ func defaultGrid() grid {
 //
 // Combinations with fewer owners than clients are left out; skipped counts them.
 func (g grid) plan(all []lock.Variant) (trials []harness.Trial, skipped int, err error) {
-	variants, err := choose(all, g.algos, g.clients)
+	variants, err := g.chosen(all)
 	if err != nil {
 		return nil, 0, err
 	}
-	if g.ops > 0 && g.window > 0 {
+	if len(g.values[ops]) > 0 && len(g.values[window]) > 0 {
 		return nil, 0, misuse("-ops and -for both bound a run: give one of them")
-	}
-	if g.ops == 0 && g.window == 0 {
-		g.window = defaultWindow
 	}
 	loads, skipped := g.loads()
 	bound, others := g.split(variants, all)
@@ -92,9 +82,13 @@ func (g grid) plan(all []lock.Variant) (trials []harness.Trial, skipped int, err
 			first = append(first, harness.Trial{Variant: v, Load: load})
 		}
 	}
+	configs, err := g.configs()
+	if err != nil {
+		return nil, 0, err
+	}
 	for _, v := range others {
 		for _, v := range g.sized(v) {
-			for _, c := range g.configs() {
+			for _, c := range configs {
 				loads := loads
 				if v.Needs.Kind == "" {
 					loads = serverless(loads)
@@ -126,7 +120,7 @@ func (g grid) plan(all []lock.Variant) (trials []harness.Trial, skipped int, err
 		planned[name] = true
 	}
 	if len(first)+len(rest) == 0 {
-		return nil, 0, misuse("nothing to run: no chosen variant can do what the load asks for; see the column can of lockbench list")
+		return nil, 0, misuse("nothing to run: no chosen variant can do what the load asks for; see the column CAN of lockbench list")
 	}
 	for block := range g.repeat {
 		part := slices.Concat(first, rest)
@@ -156,11 +150,11 @@ func serverless(loads []results.Load) (list []results.Load) {
 // sized is v on each number of nodes that g asks for, or just v if it runs on a
 // single server or nothing is asked.
 func (g grid) sized(v lock.Variant) (list []lock.Variant) {
-	if v.Needs.Nodes <= 1 || len(g.nodes) == 0 {
+	if v.Needs.Nodes <= 1 || len(g.values[nodes]) == 0 {
 		return []lock.Variant{v}
 	}
-	for _, n := range g.nodes {
-		v.Needs.Nodes = n
+	for _, text := range g.values[nodes] {
+		v.Needs.Nodes, _ = strconv.Atoi(text) // its flag has checked it
 		list = append(list, v)
 	}
 	return list
@@ -169,21 +163,15 @@ func (g grid) sized(v lock.Variant) (list []lock.Variant) {
 // incapable names the chosen variants that plan leaves out under some load or
 // configuration, each with what it lacks.
 func (g grid) incapable(all []lock.Variant) (list []string) {
-	chosen, err := choose(all, g.algos, g.clients)
+	chosen, err := g.chosen(all)
 	if err != nil {
 		return nil // plan says it
 	}
 	loads, _ := g.loads()
 	for _, v := range chosen {
-		configs := g.configs()
-		if v.Algo == results.Yardstick { // which has none
-			configs = []lock.Config{{}}
-		}
 		var lacks lock.Caps
 		for _, l := range loads {
-			for _, c := range configs {
-				lacks |= harness.Trial{Variant: v, Config: c, Load: l}.Lacks()
-			}
+			lacks |= harness.Trial{Variant: v, Load: l}.Lacks()
 		}
 		if lacks != 0 {
 			list = append(list, v.Name()+" (no "+lacks.String()+")")
@@ -213,57 +201,77 @@ func (g grid) split(chosen, all []lock.Variant) (bound func(results.Load) []lock
 	}, others
 }
 
-// loads lists every combination, the owners varying fastest.
+// loads lists every combination, the owners varying fastest, and counts those that have
+// fewer owners than clients.
 func (g grid) loads() (list []results.Load, skipped int) {
-	base := []results.Load{{Try: g.try, OwnKeys: g.ownKeys, Warmup: g.warmup, For: g.window, Ops: g.ops}}
-	base = cross(base, g.waits, func(l *results.Load, v time.Duration) { l.Wait = v })
-	base = cross(base, g.rtts, func(l *results.Load, v time.Duration) { l.RTT = v })
-	base = cross(base, g.rates, func(l *results.Load, v float64) { l.Rate = v })
-	base = cross(base, g.thinks, func(l *results.Load, v results.Dist) { l.Think = v })
-	base = cross(base, g.holds, func(l *results.Load, v results.Dist) { l.Hold = v })
-	base = cross(base, g.skews, func(l *results.Load, v float64) { l.Skew = v })
-	base = cross(base, g.shared, func(l *results.Load, v float64) { l.Shared = v })
-	base = cross(base, g.depths, func(l *results.Load, v int) { l.Depth = v })
-	base = cross(base, g.togethers, func(l *results.Load, v int) { l.Together = v })
-	base = cross(base, g.keys, func(l *results.Load, v int) { l.Keys = v })
-	procs, lockers := g.procs, g.lockers
-	if len(procs) == 0 {
-		procs = []int{harness.DefaultProcs()}
-		if len(lockers) > 0 {
-			procs = []int{min(1, harness.DefaultProcs())}
+	g.values = maps.Clone(g.values)
+	if g.values == nil {
+		g.values = make(map[string][]string)
+	}
+	if len(g.values[procs]) == 0 {
+		n := harness.DefaultProcs()
+		if len(g.values[clients]) > 0 {
+			n = min(1, n)
 		}
+		g.values[procs] = []string{strconv.Itoa(n)}
 	}
-	if len(lockers) == 0 {
-		lockers = []int{1}
+	if len(g.values[ops]) == 0 && len(g.values[window]) == 0 {
+		g.values[window] = []string{defaultWindow}
 	}
-	base = cross(base, procs, func(l *results.Load, v int) { l.Procs = v })
-	base = cross(base, lockers, func(l *results.Load, v int) { l.Clients = v })
-	base = cross(base, g.owners, func(l *results.Load, v int) { l.Owners = v })
-	for _, l := range base {
-		if l.Clients > l.Owners {
+	for _, s := range g.combine(results.Dimension.OfLoad) {
+		if s.Load.Clients > s.Load.Owners {
 			skipped++
 			continue
 		}
-		list = append(list, l)
+		list = append(list, s.Load)
 	}
 	return list, skipped
 }
 
-func (g grid) configs() []lock.Config {
-	base := []lock.Config{{Renew: g.renew, Retry: lock.Retry{Max: g.retryMax}, Timeout: g.timeout, NodeTimeout: g.nodeTimeout, Conns: g.conns, Cohort: g.cohort}}
-	base = cross(base, g.ttls, func(c *lock.Config, v time.Duration) { c.TTL = v })
-	base = cross(base, g.retries, func(c *lock.Config, v time.Duration) { c.Retry.Delay = v })
-	return cross(base, g.writers, func(c *lock.Config, v bool) { c.WriterPreference = v })
+// configs lists every combination of what is set of the configuration.
+func (g grid) configs() (list []lock.Config, err error) {
+	for _, s := range g.combine(func(d results.Dimension) bool { return d.OfConfig() && len(g.values[d.Name]) > 0 }) {
+		text, err := s.ConfigJSON()
+		if err != nil {
+			return nil, err
+		}
+		var c lock.Config
+		if err := json.Unmarshal(text, &c); err != nil {
+			return nil, err
+		}
+		list = append(list, c)
+	}
+	return list, nil
 }
 
-// cross returns each of base with each of values put in.
-func cross[B, V any](base []B, values []V, put func(*B, V)) []B {
-	var list []B
-	for _, b := range base {
-		for _, v := range values {
-			put(&b, v)
-			list = append(list, b)
+// combine lists every combination of the values of g in the dimensions that are meant.
+// Those along which a line of a picture runs vary fastest, and of them the last one; of
+// the others it is the first one.
+func (g grid) combine(meant func(results.Dimension) bool) []results.Settings {
+	var order, last []results.Dimension
+	for _, d := range results.Dimensions() {
+		if d.Last {
+			last = append(last, d)
+		} else {
+			order = append(order, d)
 		}
+	}
+	slices.Reverse(order)
+	list := []results.Settings{{}}
+	for _, d := range append(order, last...) {
+		values := g.valuesOf(d)
+		if !meant(d) || len(values) == 0 {
+			continue
+		}
+		var next []results.Settings
+		for _, s := range list {
+			for _, v := range values {
+				one := results.Settings{Load: s.Load, Nodes: s.Nodes, Config: maps.Clone(s.Config)}
+				_ = d.Set(&one, v) // its flag has checked it
+				next = append(next, one)
+			}
+		}
+		list = next
 	}
 	return list
 }

@@ -1,4 +1,4 @@
-package main
+package bench
 
 import (
 	"bytes"
@@ -64,7 +64,7 @@ func TestPlotBadInput(t *testing.T) {
 		}
 		return path
 	}
-	cut, empty, page := write("cut", `{"schema":1,"id":"x`), write("empty", ""), write("page", "<html>\n")
+	cut, empty, page := write("cut", `{"schema":2,"id":"x`), write("empty", ""), write("page", "<html>\n")
 	for _, c := range []struct {
 		name   string
 		args   []string

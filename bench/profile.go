@@ -1,4 +1,4 @@
-package main
+package bench
 
 import (
 	"embed"
@@ -15,15 +15,15 @@ import (
 var shipped embed.FS
 
 // profileNames are the profiles in the order in which a user meets them: that of
-// `make plots`, what tries it out in a minute, the parts of `make bench-redis`, and that of `make bench-engines`.
+// `make plots`, what tries it out in a minute, and those of `make bench-redis` and `make bench-engines`.
 func profileNames() []string {
-	return []string{"quick", "smoke", "redis", "redis-waiters", "redis-newer", "engines"}
+	return []string{"quick", "smoke", "redis", "engines"}
 }
 
 // profile is the scenario that comes with the program under name.
 func profile(name string) ([]byte, error) {
 	if !slices.Contains(profileNames(), name) {
-		return nil, misuse("there is no profile %q; there are %s", name, words(profileNames()))
+		return nil, misuse("there is no profile %q; there are %s", name, words(profileNames(), "and"))
 	}
 	return shipped.ReadFile(name + ".yaml")
 }
@@ -39,13 +39,16 @@ func profileClaims(name string) ([]byte, error) {
 			_, err := fs.Stat(shipped, other+".claims.yaml")
 			return err != nil
 		})
-		return nil, misuse("the profile %q comes with no claims; those with claims are %s", name, words(with))
+		return nil, misuse("the profile %q comes with no claims; those with claims are %s", name, words(with, "and"))
 	}
 	return text, err
 }
 
-// words joins names as a sentence has them.
-func words(names []string) string {
+// words joins names as a sentence has them: "a, b and c" by the conjunction "and".
+func words(names []string, conjunction string) string {
 	last := len(names) - 1
-	return strings.Join(names[:last], ", ") + " and " + names[last]
+	if last < 1 {
+		return strings.Join(names, "")
+	}
+	return strings.Join(names[:last], ", ") + " " + conjunction + " " + names[last]
 }

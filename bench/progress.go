@@ -1,4 +1,4 @@
-package main
+package bench
 
 import (
 	"fmt"
@@ -61,6 +61,14 @@ func (p *progress) end(t harness.Trial, said string) {
 	}
 	width := len(strconv.Itoa(p.total))
 	say(p.w, "[%*d/%d] %s block %d: %s\n", width, p.done, p.total, short(t), t.Block+1, said)
+}
+
+// more says that n more trials come.
+func (p *progress) more(n int) {
+	p.total += n
+	if p.bar != nil {
+		p.bar.ChangeMax(p.total)
+	}
 }
 
 // clear makes room for a line of text.

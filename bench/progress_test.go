@@ -1,4 +1,4 @@
-package main
+package bench
 
 import (
 	"strings"
@@ -36,7 +36,7 @@ func TestGist(t *testing.T) {
 	late.Metrics["wait-p99-ns"] = 8e6
 	bounded := func(timeouts float64) *results.Run {
 		r := run(10000, results.Valid{OK: true}, 0)
-		r.Load.Wait, r.Load.For = 50*time.Millisecond, 2*time.Second
+		r.Load.Wait, r.Window = 50*time.Millisecond, 2*time.Second
 		r.Metrics[results.AcqRate], r.Metrics[results.Timeouts] = 749, timeouts
 		return r
 	}

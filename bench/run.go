@@ -1,4 +1,4 @@
-package main
+package bench
 
 import (
 	"context"
@@ -20,15 +20,23 @@ import (
 	"github.com/lockbench/lockbench/results"
 )
 
-func runCommand() command {
+func runCommand(commit string) command {
 	return command{
 		name: "run", args: "[flags]",
 		does: "measures locks under load",
+		examples: []example{
+			{"lockbench run -algo redis-token,redis-handoff -for 5s -repeat 3 -out mine.jsonl", "two locks on a Redis that is started here, each load three times"},
+			{"lockbench run -algo redis-handoff -redis redis://10.0.0.5:6379 -owners 8,64 -hold 5ms", "one lock on your Redis, by 8 and by 64 owners that hold it for 5 ms"},
+			{"lockbench run -profile smoke -print", "what a profile would measure, without measuring it"},
+		},
+		sections: runSections(),
 		more: `
-Without flags every variant is measured on every client with 1, 8 and 32 owners
-of one key that is held for 1 ms. Lists make a grid of all combinations. -repeat
-interleaves: each block runs the grid once, every second one backwards, and the
-yardstick local-mutex runs first in each block for every load.
+Without flags every lock is measured with 1, 8 and 32 owners of one key that is held
+for 1 ms. Lists make a grid of all combinations. A lock is measured with the first
+client library that has it, one on MySQL and on PostgreSQL with one each, unless
+-client or a pattern such as redis-token/redigo says more. -repeat interleaves: each
+block runs the grid once, every second one backwards, and the yardstick local-mutex
+runs first in each block for every load.
 
 Runs are appended to the file of -out as they finish, one line of JSON each;
 without -out nothing is stored. Ctrl-C keeps what is finished; the exit status
@@ -44,11 +52,11 @@ such mappings makes as many grids, measured one after the other:
   hold: exp:1ms
   for: 5s`,
 		setup: func(fs *flag.FlagSet) func(context.Context, stdio) error {
-			j := &job{flags: defaultGrid()}
+			j := &job{commit: commit, flags: defaultGrid()}
 			j.flags.flags(fs)
 			j.from.flags(fs)
-			fs.StringVar(&j.out, "out", "", "append the runs to this results `file`")
-			fs.StringVar(&j.trace, "trace", "", "write each single operation that was granted in a window to this `file`: when it was due, called, granted and freed, its key and owner, and its token")
+			fs.StringVar(&j.out, "out", "", "append the runs to this results `file`; without it nothing is stored")
+			fs.StringVar(&j.trace, "trace", "", "write each operation that was granted in a window to this `file`: when it was due, called, granted and freed, its key, owner and token")
 			fs.Var(bounded[string]{&j.format, func(text string) (string, error) {
 				switch text {
 				case "text", "json", "benchfmt":
@@ -57,16 +65,16 @@ such mappings makes as many grids, measured one after the other:
 				return "", errors.New("want text, json or benchfmt")
 			}}, "format", "`form` of what is printed: text, json (the stored lines) or benchfmt (for benchstat) (default text)")
 			j.grow = defaultGrow
-			fs.Var(bounded[int]{&j.grow, whole(1, maxGrow)}, "grow", "make the window up to so `many` times as long as -for says, where the longest wait takes more than a fifth of it; 1 is never")
+			fs.Var(bounded[int]{&j.grow, whole(1, maxGrow)}, "grow", "`factor` by which a window may be made longer than -for says, where the longest wait takes more than a fifth of it; 1 is never")
 			fs.Var(bounded[string]{&j.metrics, func(text string) (string, error) {
 				if text != "few" && text != "all" {
 					return "", errors.New("want few or all")
 				}
 				return text, nil
-			}}, "metrics", "which `metrics` -format benchfmt prints: few (at most a dozen, by which locks are compared) or all (default few)")
+			}}, "metrics", "`choice` of metrics that -format benchfmt prints: few (at most a dozen, by which locks are compared) or all (default few)")
 			fs.BoolVar(&j.print, "print", false, "print the trials in the order of their running and stop")
 			fs.StringVar(&j.file, "scenario", "", "read what to measure from this YAML `file`")
-			fs.StringVar(&j.profile, "profile", "", "measure a `profile` that comes with the program: quick (what make plots measures), smoke (a little of it, in a minute), redis, redis-waiters or redis-newer (make bench-redis), or engines (make bench-engines)")
+			fs.StringVar(&j.profile, "profile", "", "measure the loads that come with the program under this `name`: "+words(profileNames(), "or"))
 			return func(ctx context.Context, std stdio) error {
 				if err := noArguments(fs); err != nil {
 					return err
@@ -81,7 +89,8 @@ such mappings makes as many grids, measured one after the other:
 
 // A job is one call of run.
 type job struct {
-	flags         grid // as the command line has it
+	commit        string // of this program
+	flags         grid   // as the command line has it
 	grids         []grid
 	from          sources
 	out, format   string
@@ -103,8 +112,20 @@ func (j *job) do(ctx context.Context, std stdio, given map[string]bool) error {
 	if err != nil {
 		return err
 	}
+	if options.Source == "" || options.Source == server.URL { // else no named server is taken
+		for i := range j.grids {
+			j.grids[i].urls = options.URLs
+		}
+	}
 	trials, skipped, err := j.plan()
 	if err != nil {
+		return err
+	}
+	chosen, err := j.chosen()
+	if err != nil {
+		return err
+	}
+	if err := j.from.used(chosen); err != nil {
 		return err
 	}
 	if skipped > 0 {
@@ -133,13 +154,13 @@ func (j *job) do(ctx context.Context, std stdio, given map[string]bool) error {
 		}
 		defer func() { _ = traced.file.Close() }() // close was called before, where all went well
 	}
-	b := bank{options: options, session: harness.NewID(), rigs: make(map[lock.Needs]*harness.Rig), crew: &harness.Crew{Commit: revision()}}
+	b := bank{options: options, session: harness.NewID(), rigs: make(map[lock.Needs]*harness.Rig), commit: j.commit, crew: &harness.Crew{Commit: j.commit}}
 	defer func() {
 		if err := b.close(); err != nil {
 			complain(std.err, "lockbench run", err)
 		}
 	}()
-	if trials, err = j.start(ctx, std, &b, trials); err != nil {
+	if trials, err = j.start(ctx, std, &b, trials, chosen); err != nil {
 		return err
 	}
 	if traced != nil {
@@ -199,9 +220,21 @@ func (j *job) resolve(given map[string]bool) (err error) {
 	return nil
 }
 
+// chosen are the variants that all grids ask for.
+func (j *job) chosen() (list []lock.Variant, err error) {
+	for _, g := range j.grids {
+		part, err := g.chosen(impls.All())
+		if err != nil {
+			return nil, err
+		}
+		list = append(list, part...)
+	}
+	return list, nil
+}
+
 // start starts the servers that trials need and returns the trials that can
 // run. What has no server is named, and what would provide it.
-func (j *job) start(ctx context.Context, std stdio, b *bank, trials []harness.Trial) ([]harness.Trial, error) {
+func (j *job) start(ctx context.Context, std stdio, b *bank, trials []harness.Trial, chosen []lock.Variant) ([]harness.Trial, error) {
 	missing := make(map[lock.Needs]bool)
 	for _, t := range trials {
 		n := t.Variant.Needs
@@ -235,14 +268,6 @@ func (j *job) start(ctx context.Context, std stdio, b *bank, trials []harness.Tr
 		return why != ""
 	})
 	// A yardstick that nobody asked for is nothing to measure by itself.
-	var chosen []lock.Variant
-	for _, g := range j.grids {
-		part, err := choose(impls.All(), g.algos, g.clients)
-		if err != nil {
-			return nil, err
-		}
-		chosen = append(chosen, part...)
-	}
 	wanted := func(t harness.Trial) bool {
 		return slices.ContainsFunc(chosen, func(v lock.Variant) bool { return v.Name() == t.Variant.Name() })
 	}
@@ -266,55 +291,109 @@ func variants(trials []harness.Trial, meant func(harness.Trial) bool) string {
 	return strings.Join(names, ", ")
 }
 
-// measure runs the trials in order and stores each as it ends. It returns what
-// is finished, and the error that ended it early or says what failed.
+// measure runs the trials in order and stores each as it ends, and then once more those
+// of the blocks that turn out to have been disturbed. It returns what is finished, and
+// the error that ended it early or says what failed.
 func (j *job) measure(ctx context.Context, std stdio, b *bank, trials []harness.Trial, file *results.Writer) ([]results.Run, error) {
-	var done, bounds []results.Run
-	var failed int
-	var first error
-	p := newProgress(std.err, len(trials))
-	defer p.clear()
-	m := newMeasurer(j.grow)
-	for _, t := range trials {
-		p.begin(t)
-		run, again, err := m.run(ctx, b, t)
-		if err != nil && ctx.Err() != nil {
-			return done, exit{exitInterrupted, j.interrupted(len(done), len(trials))}
-		}
-		if err != nil {
-			failed++
-			if first == nil {
-				first = fmt.Errorf("%s: %w", short(t), err)
-			}
-			p.end(t, "failed: "+withoutSecrets(err.Error()))
-			continue
-		}
-		if results.IsYardstick(run.Algo) {
-			bounds = append(bounds, run)
-		}
-		related := results.Relate(append(slices.Clip(bounds), run))
-		run = related[len(related)-1]
-		if file != nil {
-			if err := file.Write(&run); err != nil {
-				return done, err
+	s := &session{job: j, std: std, bank: b, file: file, p: newProgress(std.err, len(trials)), m: newMeasurer(j.grow)}
+	defer s.p.clear()
+	for again := range maxGoes {
+		for _, t := range trials {
+			if err := s.measure(ctx, t, again); err != nil {
+				return results.Latest(s.done), err
 			}
 		}
-		done = append(done, run)
-		if j.format == "json" {
-			line, err := json.Marshal(run)
-			if err == nil {
-				_, err = fmt.Fprintf(std.out, "%s\n", line)
-			}
-			if err != nil {
-				return done, err
-			}
+		done := results.Latest(s.done)
+		if trials = s.uneven(trials, done); len(trials) == 0 || again+1 == maxGoes {
+			break
 		}
-		p.end(t, again+gist(&run))
+		s.p.more(len(trials))
+		say(std.err, "lockbench run: %s was more than a tenth off its median in %s: measured again\n", results.Yardstick, blocksOf(trials))
 	}
-	if failed > 0 {
-		return done, fmt.Errorf("%d of %d trials could not be measured, the first: %w", failed, len(trials), first)
+	done := results.Latest(s.done)
+	if s.failed > 0 {
+		return done, fmt.Errorf("%d of %d trials could not be measured, the first: %w", s.failed, s.p.total, s.first)
 	}
 	return done, nil
+}
+
+// A session is what becomes of the trials of a command.
+type session struct {
+	*job
+	std    stdio
+	bank   *bank
+	file   *results.Writer // nil where nothing is stored
+	p      *progress
+	m      *measurer
+	done   []results.Run
+	bounds []results.Run // the yardsticks among them
+	failed int
+	first  error // of those that failed
+}
+
+// measure runs t and stores what came of it. An error ends the session; a trial that
+// failed does not.
+func (s *session) measure(ctx context.Context, t harness.Trial, again int) error {
+	s.p.begin(t)
+	run, said, err := s.m.run(ctx, s.bank, t)
+	if err != nil && ctx.Err() != nil {
+		return exit{exitInterrupted, s.interrupted(len(results.Latest(s.done)), s.p.total)}
+	}
+	if err != nil {
+		s.failed++
+		if s.first == nil {
+			s.first = fmt.Errorf("%s: %w", short(t), err)
+		}
+		s.p.end(t, "failed: "+withoutSecrets(err.Error()))
+		return nil
+	}
+	run.Again = again
+	if results.IsYardstick(run.Algo) {
+		s.bounds = results.Latest(append(s.bounds, run))
+	}
+	run = related(s.bounds, run)
+	if s.file != nil {
+		if err := s.file.Write(&run); err != nil {
+			return err
+		}
+	}
+	s.done = append(s.done, run)
+	if s.format == "json" {
+		line, err := json.Marshal(run)
+		if err == nil {
+			_, err = fmt.Fprintf(s.std.out, "%s\n", line)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	s.p.end(t, said+gist(&run))
+	return nil
+}
+
+// uneven are those of trials whose runs were made in a disturbed block.
+func (s *session) uneven(trials []harness.Trial, done []results.Run) (list []harness.Trial) {
+	off := results.Uneven(done)
+	for _, t := range trials {
+		if slices.ContainsFunc(off, func(r results.Run) bool { return r.Block == t.Block && r.Trial == t.Name() }) {
+			list = append(list, t)
+		}
+	}
+	return list
+}
+
+// blocksOf names the blocks of trials: "block 2" or "blocks 2 and 5".
+func blocksOf(trials []harness.Trial) string {
+	var list []string
+	for _, t := range trials {
+		if n := strconv.Itoa(t.Block + 1); !slices.Contains(list, n) {
+			list = append(list, n)
+		}
+	}
+	if len(list) == 1 {
+		return "block " + list[0]
+	}
+	return "blocks " + words(list, "and")
 }
 
 // related is run with what it gains beside the yardsticks that ran before it.
@@ -388,7 +467,7 @@ func printTrials(w io.Writer, trials []harness.Trial, asJSON bool) error {
 		}
 		return nil
 	}
-	rows := [][]string{{"BLOCK", "TRIAL", "WARM-UP", "WINDOW", "SEED", "NEEDS", "ALSO"}}
+	rows := [][]string{{"BLOCK", "TRIAL", "WARM-UP", "WINDOW", "SEED", "NEEDS"}}
 	var least time.Duration
 	for _, t := range trials {
 		window := t.Load.For.String()
@@ -397,30 +476,11 @@ func printTrials(w io.Writer, trials []harness.Trial, asJSON bool) error {
 		}
 		least += t.Load.Warmup + t.Load.For
 		rows = append(rows, []string{strconv.Itoa(t.Block + 1), t.Name(), t.Load.Warmup.String(), window,
-			strconv.FormatUint(t.Seed, 10), t.Variant.Needs.String(), or(also(t), "–")})
+			strconv.FormatUint(t.Seed, 10), t.Variant.Needs.String()})
 	}
 	if err := table(w, rows); err != nil {
 		return err
 	}
 	_, err := fmt.Fprintf(w, "%d trials, at least %s\n", len(trials), least)
 	return err
-}
-
-// also lists the settings of t that its name leaves out.
-func also(t harness.Trial) string {
-	var parts []string
-	add := func(name string, value any, zero bool) {
-		if !zero {
-			parts = append(parts, fmt.Sprintf("%s=%v", name, value))
-		}
-	}
-	c := t.Config
-	add("renew", c.Renew, c.Renew == 0)
-	add("retry-max", c.Retry.Max, c.Retry.Max == 0)
-	add("timeout", c.Timeout, c.Timeout == 0)
-	add("node-timeout", c.NodeTimeout, c.NodeTimeout == 0)
-	add("conns", c.Conns, c.Conns == 0)
-	add("cohort-passes", c.Cohort.Passes, c.Cohort.Passes == 0)
-	add("cohort-time", c.Cohort.Time, c.Cohort.Time == 0)
-	return strings.Join(parts, " ")
 }

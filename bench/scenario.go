@@ -1,4 +1,4 @@
-package main
+package bench
 
 import (
 	"errors"
@@ -79,7 +79,7 @@ func (g *grid) settings(name string, part *yaml.Node, given map[string]bool) err
 		if len(values) == 0 {
 			return bad(value, "%s has no value", key.Value)
 		}
-		if _, many := into.Lookup(key.Value).Value.(interface{ many() }); !many && len(values) > 1 {
+		if v, ok := into.Lookup(key.Value).Value.(interface{ many() bool }); (!ok || !v.many()) && len(values) > 1 {
 			return bad(value, "%s takes one value, not a list", key.Value)
 		}
 		for _, v := range values {

@@ -1,4 +1,4 @@
-package main
+package bench
 
 import (
 	"path"
@@ -18,6 +18,42 @@ import (
 // taken for a lock that was measured.
 func choose(all []lock.Variant, algos, clients []string) ([]lock.Variant, error) {
 	return chooseOf(all, algos, clients, "see lockbench list")
+}
+
+// chosen are the variants that g asks for. If it says nothing of clients it asks for one
+// of each lock, see firsts, and for those that a pattern with a slash names.
+func (g grid) chosen(all []lock.Variant) ([]lock.Variant, error) {
+	if slices.Contains(g.clients, everyClient) {
+		return choose(all, g.algos, nil)
+	}
+	list, err := choose(all, g.algos, g.clients)
+	if err != nil || len(g.clients) > 0 {
+		return list, err
+	}
+	first := g.firsts(list)
+	return slices.DeleteFunc(list, func(v lock.Variant) bool {
+		return !slices.ContainsFunc(first, func(f lock.Variant) bool { return f.Name() == v.Name() }) &&
+			!slices.ContainsFunc(g.algos, func(p string) bool {
+				ok, _ := path.Match(p, v.Name()) // choose has checked it
+				return ok && strings.Contains(p, "/")
+			})
+	}), nil
+}
+
+// firsts keeps the first client of each lock on each kind of server. Of a lock on several
+// kinds, of which some have a server that is named, it keeps those.
+func (g grid) firsts(list []lock.Variant) (first []lock.Variant) {
+	for _, same := range byAlgo(list) {
+		named := slices.ContainsFunc(same, func(v lock.Variant) bool { return len(g.urls[v.Needs.Kind]) > 0 })
+		kept := make(map[string]bool)
+		for _, v := range same {
+			if kind := v.Needs.Kind; !kept[kind] && (!named || len(g.urls[kind]) > 0) {
+				kept[kind] = true
+				first = append(first, v)
+			}
+		}
+	}
+	return first
 }
 
 // chooseOf is choose, whose errors end with what there is to choose from.
@@ -93,41 +129,61 @@ func clientsOf(all []lock.Variant) []string {
 	return names
 }
 
-// near names what was probably meant: names that contain the word, or are a few
-// letters away from it.
+// near names what was probably meant by an algorithm or a pattern of some.
 func near(word string, names []string) string {
 	word, _, _ = strings.Cut(word, "/")
-	word = strings.Trim(word, "*")
-	var list []string
-	for _, name := range names {
-		if len(word) >= 3 && strings.Contains(name, word) || distance(word, name) <= max(1, len(word)/4) {
-			list = append(list, name)
-		}
-	}
-	if len(list) == 0 || len(list) > 5 {
+	list := similar(strings.Trim(word, "*"), names)
+	if len(list) == 0 {
 		return ""
 	}
 	return " (did you mean " + strings.Join(list, " or ") + "?)"
 }
 
-// distance is the number of letters to insert, remove or replace to make b of a
-// (V. Levenshtein, 1966).
-func distance(a, b string) int {
-	row := make([]int, len(b)+1)
-	for j := range row {
-		row[j] = j
+// guess asks for what was probably meant by word, each with a prefix, or is otherwise.
+func guess(word string, names []string, prefix, otherwise string) string {
+	list := similar(word, names)
+	if len(list) == 0 {
+		return otherwise
 	}
-	for i := range len(a) {
-		diagonal := row[0]
-		row[0] = i + 1
-		for j := range len(b) {
-			replace := diagonal
-			if a[i] != b[j] {
-				replace++
-			}
-			diagonal = row[j+1]
-			row[j+1] = min(replace, row[j]+1, row[j+1]+1)
+	return "did you mean " + prefix + strings.Join(list, " or "+prefix) + "?"
+}
+
+// similar are the names that contain the word, or are a few letters away from it; none if
+// there are many.
+func similar(word string, names []string) (list []string) {
+	for _, name := range names {
+		if len(word) >= 3 && strings.Contains(name, word) || distance(word, name) <= max(1, len(word)/4) {
+			list = append(list, name)
 		}
 	}
-	return row[len(b)]
+	if len(list) > 5 {
+		return nil
+	}
+	return list
+}
+
+// distance is the number of letters to insert, remove or replace, and of neighbours to
+// swap, to make b of a (V. Levenshtein, 1966; F. Damerau, 1964).
+func distance(a, b string) int {
+	d := make([][]int, len(a)+1) // of the first i letters of a and the first j of b
+	for i := range d {
+		d[i] = make([]int, len(b)+1)
+		d[i][0] = i
+	}
+	for j := range d[0] {
+		d[0][j] = j
+	}
+	for i := 1; i <= len(a); i++ {
+		for j := 1; j <= len(b); j++ {
+			replace := d[i-1][j-1]
+			if a[i-1] != b[j-1] {
+				replace++
+			}
+			d[i][j] = min(replace, d[i-1][j]+1, d[i][j-1]+1)
+			if i > 1 && j > 1 && a[i-1] == b[j-2] && a[i-2] == b[j-1] {
+				d[i][j] = min(d[i][j], d[i-2][j-2]+1)
+			}
+		}
+	}
+	return d[len(a)][len(b)]
 }

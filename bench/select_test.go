@@ -1,4 +1,4 @@
-package main
+package bench
 
 import (
 	"slices"
@@ -81,12 +81,56 @@ func TestDistance(t *testing.T) {
 	for _, c := range []struct {
 		a, b string
 		want int
-	}{{"", "", 0}, {"abc", "", 3}, {"", "abc", 3}, {"kitten", "sitting", 3}, {"abc", "abc", 0}, {"abc", "acb", 2}} {
+	}{{"", "", 0}, {"abc", "", 3}, {"", "abc", 3}, {"kitten", "sitting", 3}, {"abc", "abc", 0}, {"abc", "acb", 1}, {"lsit", "list", 1}, {"ca", "abc", 3}} {
 		if got := distance(c.a, c.b); got != c.want {
 			t.Errorf("distance(%q, %q) = %d, want %d", c.a, c.b, got, c.want)
 		}
 	}
 	if !slices.IsSorted([]int{distance("a", "a"), distance("a", "b"), distance("a", "bc")}) {
 		t.Error("a longer way is not farther")
+	}
+}
+
+// A lock is measured with its first client on each kind of server, unless more is said.
+func TestChosenClients(t *testing.T) {
+	on := func(algo, client, kind string) lock.Variant {
+		return lock.Variant{Algo: algo, Client: client, Needs: lock.Needs{Kind: kind}}
+	}
+	all := []lock.Variant{
+		{Algo: "mem"}, on("red-a", "x", "redis"), on("red-a", "y", "redis"), on("red-b", "y", "redis"),
+		on("sql", "m", "mysql"), on("sql", "n", "mysql"), on("sql", "p", "postgresql"),
+	}
+	for _, c := range []struct{ algos, clients, urls, want string }{
+		{"*", "", "", "mem red-a/x red-b/y sql/m sql/p"},
+		{"*", "all", "", "mem red-a/x red-a/y red-b/y sql/m sql/n sql/p"},
+		{"red-*", "y", "", "red-a/y red-b/y"},
+		{"red-a,sql/*", "", "", "red-a/x sql/m sql/n sql/p"},
+		{"red-a/y", "", "", "red-a/y"},
+		{"sql", "", "postgresql", "sql/p"},
+		{"sql", "", "mysql,postgresql", "sql/m sql/p"},
+		{"sql,red-a", "", "redis", "red-a/x sql/m sql/p"},
+		{"sql/*", "", "postgresql", "sql/m sql/n sql/p"},
+		{"sql", "all", "postgresql", "sql/m sql/n sql/p"},
+		{"sql,red-c", "", "", `no variant matches "red-c" (did you mean red-a or red-b?); see lockbench list`},
+	} {
+		g := grid{algos: strings.Split(c.algos, ","), urls: make(map[string][]lock.Endpoint)}
+		if c.clients != "" {
+			g.clients = []string{c.clients}
+		}
+		for kind := range strings.SplitSeq(c.urls, ",") {
+			g.urls[kind] = []lock.Endpoint{"somewhere"}
+		}
+		list, err := g.chosen(all)
+		var names []string
+		for _, v := range list {
+			names = append(names, v.Name())
+		}
+		got := strings.Join(names, " ")
+		if err != nil {
+			got = err.Error()
+		}
+		if got != c.want {
+			t.Errorf("-algo %s -client %s, servers %s:\ngot  %s\nwant %s", c.algos, c.clients, c.urls, got, c.want)
+		}
 	}
 }

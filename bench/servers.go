@@ -1,4 +1,4 @@
-package main
+package bench
 
 import (
 	"context"
@@ -16,7 +16,8 @@ import (
 func serversCommand() command {
 	return command{
 		name: "servers", args: "[-json] [-KIND URL] [-KIND-topology T] [-KIND-image IMAGE] [-server SOURCE]",
-		does: "shows the servers found on this machine, and how to get those that are missing",
+		does:     "shows the servers found on this machine, and how to get those that are missing",
+		sections: []section{serverSection()},
 		more: `
 The sources are listed in the order in which run tries them; it would use the
 one marked with *. Nothing is started. The exit status is 1 if run would find no

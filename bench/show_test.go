@@ -1,4 +1,4 @@
-package main
+package bench
 
 import (
 	"os"
@@ -130,7 +130,7 @@ func TestShowBadInput(t *testing.T) {
 		})
 	}
 	var stderr strings.Builder
-	if status := run(t.Context(), []string{"show", in}, nil, brokenWriter{}, &stderr); status != exitFailure || !strings.Contains(stderr.String(), "broken pipe") {
+	if status := run(t.Context(), commands(""), []string{"show", in}, stdio{nil, brokenWriter{}, &stderr}); status != exitFailure || !strings.Contains(stderr.String(), "broken pipe") {
 		t.Errorf("status %d, stderr %q", status, stderr.String())
 	}
 }

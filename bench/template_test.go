@@ -1,4 +1,4 @@
-package main
+package bench
 
 import (
 	"encoding/json"
@@ -53,7 +53,7 @@ func TestAddingAVariantTakesOneFileAndOneLine(t *testing.T) {
 	}
 
 	program := filepath.Join(tree, "lockbench")
-	in("go", "build", "-o", program, "./bench")
+	in("go", "build", "-o", program, "./bench/lockbench")
 	var list []struct{ Algo, Client string }
 	if err := json.Unmarshal([]byte(in(program, "list", "-json")), &list); err != nil {
 		t.Fatal(err)
@@ -70,7 +70,7 @@ func TestAddingAVariantTakesOneFileAndOneLine(t *testing.T) {
 	}
 
 	out := filepath.Join(tree, "runs.jsonl")
-	in(program, "run", "-algo", "redis-template", "-owners", "1,4", "-for", "100ms", "-warmup", "0", "-out", out)
+	in(program, "run", "-algo", "redis-template", "-client", "all", "-owners", "1,4", "-for", "100ms", "-warmup", "0", "-out", out)
 	if runs := stored(t, out); len(runs) != 6 { // two clients and the yardstick
 		t.Errorf("run stored %d runs", len(runs))
 	}

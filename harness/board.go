@@ -41,7 +41,7 @@ type header struct {
 	seen              [maxSeen]overlap
 	// dead is, for each worker, the ticket at which its holds ended because it was
 	// killed as planned; 0 while it lives.
-	dead [MaxProcs]atomic.Int64
+	dead [results.MaxProcs]atomic.Int64
 }
 
 // overlap is a violation as the witness writes it down. Times are readings of the

@@ -26,10 +26,7 @@ type outcome struct {
 func (o *outcome) fill(run *results.Run) error {
 	l, m, all := o.t.Load, run.Metrics, &o.all
 	run.Time = o.clock.at(o.start).UTC().Round(time.Microsecond)
-	if l.Ops > 0 {
-		run.Load.For = o.length
-	}
-	run.Faults = o.struck
+	run.Window, run.Faults = o.length, o.struck
 
 	hists := maps.Clone(all.Hist)
 	log, complete := o.grants()
@@ -188,7 +185,7 @@ func (o *outcome) trace(id string, each func(Trace) error) error {
 // a run reports violations only if it saw some.
 func (o *outcome) putWitness(run *results.Run) {
 	b := o.board
-	if n := b.violations.Load(); n > 0 || o.t.Load.HoldBy != HoldNone {
+	if n := b.violations.Load(); n > 0 || holdMethod(o.t.Load) != HoldNone {
 		run.Metrics[results.Violations] = float64(n)
 	}
 	if o.t.Variant.Caps.Has(lock.Fencing) {

@@ -7,7 +7,7 @@ import (
 	"github.com/lockbench/lockbench/results"
 )
 
-// How a hold is waited for, as Load.HoldBy of a run tells it.
+// How a hold is waited for, as Env.HoldBy of a run tells it.
 const (
 	HoldNone  = "none"  // a hold of 0
 	HoldTimer = "timer" // on the owner's timer, see Env.Timer

@@ -56,16 +56,15 @@ func (r *Rig) run(ctx context.Context, t Trial, tweak tweaks) (results.Run, erro
 	if err := t.Check(); err != nil {
 		return results.Run{}, err
 	}
-	procs := r.procs(t)
-	t.Load.HoldBy = holdMethod(t.Load)
+	procs, name := r.procs(t), t.Name()
 	if t.Config.Conns == 0 {
 		t.Config.Conns = ceil(ceil(t.Load.Owners, max(procs, 1)), t.Load.Clients)
 	}
 	t.Config = t.Config.Filled()
 	run := results.Run{
-		Schema: results.Schema, ID: NewID(), Session: r.Session, Block: t.Block, Trial: t.Name(),
+		Schema: results.Schema, ID: NewID(), Session: r.Session, Block: t.Block, Trial: name,
 		Algo: t.Variant.Algo, Client: t.Variant.Client, Unsafe: t.Variant.Unsafe.List(),
-		Guarantee: guarantee(t.Variant, r.Server), Server: r.describe(t.Variant), Load: t.Load, Metrics: results.Metrics{},
+		Guarantee: guarantee(t.Variant, r.Server), Server: r.describe(t.Variant), Load: t.Load, Asked: t.asked(), Metrics: results.Metrics{},
 	}
 	config, err := json.Marshal(t.Config)
 	if err != nil {
@@ -106,6 +105,7 @@ func (r *Rig) run(ctx context.Context, t Trial, tweak tweaks) (results.Run, erro
 		return results.Run{}, err
 	}
 	run.Env = r.environment(ctx, t, d)
+	run.Env.HoldBy = holdMethod(t.Load)
 	run.Env.Timer, run.Env.GOMAXPROCS, run.Env.Processes = is.Timer, is.GOMAXPROCS, procs
 	begun := make(chan struct{})
 	go func() {

@@ -110,8 +110,8 @@ func TestRunInMemory(t *testing.T) {
 	if got := m["acq/s"] * run.Load.For.Seconds(); got < 1 || len(run.Series.OwnerGrants) != 8 {
 		t.Errorf("%v grants, owners %v", got, run.Series.OwnerGrants)
 	}
-	if run.Server.Source != "memory" || run.Load.HoldBy != harness.HoldTimer || run.Env.Cores == 0 || run.Env.Timer == "" {
-		t.Errorf("server %+v, hold by %q, env %+v", run.Server, run.Load.HoldBy, run.Env)
+	if run.Server.Source != "memory" || run.Env.HoldBy != harness.HoldTimer || run.Env.Cores == 0 || run.Env.Timer == "" {
+		t.Errorf("server %+v, hold by %q, env %+v", run.Server, run.Env.HoldBy, run.Env)
 	}
 }
 

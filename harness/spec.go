@@ -10,9 +10,6 @@ import (
 	"github.com/lockbench/lockbench/results"
 )
 
-// MaxProcs is the most processes that the owners of a run can be dealt out to.
-const MaxProcs = 256
-
 // A Spec is what one worker of a run has to know, as data: it goes to the worker's
 // process as JSON, see PROTOCOL.md. Times are in ns.
 type Spec struct {

@@ -10,10 +10,10 @@
 package harness
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
-	"strconv"
-	"strings"
+	"slices"
 	"time"
 
 	"github.com/lockbench/lockbench/harness/fault"
@@ -32,75 +32,26 @@ type Trial struct {
 	Block   int    // the repetition that this trial belongs to
 }
 
-// Name is the benchstat-ready name, such as
-//
-//	algo=redis-token/client=goredis/owners=32/keys=1/hold=1ms
-//
-// Parts that are at their default beyond those are left out, so that names stay
-// stable when a new part is added.
+// Name is the benchstat-ready name, see [results.TrialName]. Of the configuration it
+// tells what t sets.
 func (t Trial) Name() string {
-	l := t.Load.Filled()
-	parts := []string{"algo=" + t.Variant.Algo}
-	add := func(key, value string) { parts = append(parts, key+"="+value) }
-	if t.Variant.Client != "" {
-		add("client", t.Variant.Client)
+	config, err := json.Marshal(t.Config)
+	if err != nil {
+		panic(err) // it has plain fields only
 	}
-	if n := t.Variant.Needs.Nodes; n > 0 { // 0 is a variant that knows of one server only
-		add("nodes", strconv.Itoa(n))
-	}
-	if l.Procs > 0 {
-		add("procs", strconv.Itoa(l.Procs))
-	}
-	if l.Clients > 1 {
-		add("clients", strconv.Itoa(l.Clients))
-	}
-	add("owners", strconv.Itoa(l.Owners))
-	add("keys", strconv.Itoa(l.Keys))
-	if l.Skew > 0 {
-		add("skew", strconv.FormatFloat(l.Skew, 'g', -1, 64))
-	}
-	if l.OwnKeys {
-		add("pick", "own")
-	}
-	if l.Shared > 0 {
-		add("shared", strconv.FormatFloat(l.Shared, 'g', -1, 64))
-	}
-	if l.Depth > 0 {
-		add("depth", strconv.Itoa(l.Depth))
-	}
-	if l.Try {
-		add("take", "try")
-	}
-	if l.Together > 1 {
-		add("together", strconv.Itoa(l.Together))
-	}
-	add("hold", l.Hold.String())
-	if l.Think.Mean > 0 {
-		add("think", l.Think.String())
-	}
-	if l.Rate > 0 {
-		add("rate", strconv.FormatFloat(l.Rate, 'g', -1, 64))
-	}
-	if l.Wait > 0 {
-		add("wait", l.Wait.String())
-	}
-	if l.RTT > 0 {
-		add("rtt", l.RTT.String())
-	}
-	c, zero := t.Config, lock.Config{}.Filled()
-	if c.TTL > 0 && c.TTL != zero.TTL {
-		add("ttl", c.TTL.String())
-	}
-	if c.Retry.Delay > 0 && c.Retry.Delay != zero.Retry.Delay {
-		add("retry", c.Retry.Delay.String())
-	}
-	if c.WriterPreference {
-		add("prefer", "writers")
-	}
+	return results.TrialName(&results.Run{
+		Algo: t.Variant.Algo, Client: t.Variant.Client, Load: t.Load, Config: config, Asked: t.asked(),
+		Server: results.Server{Kind: t.Variant.Needs.Kind, Nodes: make([]string, t.Variant.Needs.Nodes)},
+	})
+}
+
+// asked are the faults of t as a flag names them, sorted.
+func (t Trial) asked() (list []string) {
 	for _, f := range t.Faults {
-		add("fault", f.String())
+		list = append(list, f.String())
 	}
-	return strings.Join(parts, "/")
+	slices.Sort(list)
+	return list
 }
 
 // ErrTrial says that a trial makes no sense; the message says which part.
@@ -109,28 +60,19 @@ var ErrTrial = errors.New("trial")
 // Check returns an error that wraps ErrTrial if t cannot be run as it is.
 func (t Trial) Check() error {
 	bad := func(format string, args ...any) error {
-		return fmt.Errorf("%w: %s", ErrTrial, fmt.Sprintf(format, args...))
+		return fmt.Errorf("%w: %w", ErrTrial, fmt.Errorf(format, args...))
 	}
 	l := t.Load.Filled()
+	if err := t.Load.Check(); err != nil {
+		return bad("%w", err)
+	}
 	switch {
 	case t.Variant.Open == nil:
 		return bad("no variant given")
 	case l.Clients > l.Owners:
 		return bad("clients=%d but owners=%d: every client needs an owner", l.Clients, l.Owners)
-	case l.Procs < 0 || l.Procs > MaxProcs:
-		return bad("procs=%d: want 0 to %d", l.Procs, MaxProcs)
-	case l.Owners > MaxOwners:
-		return bad("owners=%d: the most is %d", l.Owners, MaxOwners)
-	case l.Keys > MaxKeys:
-		return bad("keys=%d: the most is %d", l.Keys, MaxKeys)
-	case l.Rate < 0 || l.Skew < 0 || l.Wait < 0 || l.Warmup < 0 || l.For < 0 || l.Ops < 0:
-		return bad("rate, skew, wait, warmup, for and ops may not be negative")
-	case l.RTT < 0 || l.RTT > MaxRTT:
-		return bad("rtt=%v: want 0 to %v", l.RTT, MaxRTT)
 	case l.RTT > 0 && t.Variant.Needs.Kind == "":
 		return bad("rtt=%v, but %s makes no round trip to a server", l.RTT, t.Variant.Name())
-	case max(l.Warmup, l.For, l.Wait, l.Hold.Mean, l.Think.Mean) > MaxTime:
-		return bad("warmup, for, wait, hold and think may be %v at most", MaxTime)
 	case l.For == 0 && l.Ops == 0:
 		return bad("nothing bounds the run: give for or ops")
 	case l.Ops > 0 && l.Rate > 0:
@@ -149,12 +91,6 @@ func (t Trial) Check() error {
 		}
 	}
 	switch {
-	case !(l.Shared >= 0 && l.Shared <= 1):
-		return bad("shared=%v: want a share from 0 to 1", l.Shared)
-	case l.Depth < 0 || l.Depth > MaxDepth:
-		return bad("depth=%d: want 0 to %d", l.Depth, MaxDepth)
-	case l.Together > MaxTogether:
-		return bad("together=%d: the most is %d", l.Together, MaxTogether)
 	case l.Together > l.Keys:
 		return bad("together=%d but keys=%d: give at least as many keys", l.Together, l.Keys)
 	case modes > 1:
@@ -186,16 +122,8 @@ func (t Trial) Lacks() lock.Caps {
 	return want &^ t.Variant.Caps
 }
 
-// Limits of a trial, which bound the memory that a run takes.
-const (
-	MaxOwners   = 100_000
-	MaxKeys     = 1_000_000
-	MaxDepth    = 16
-	MaxTogether = 64
-	MaxRTT      = 10 * time.Second
-	MaxTime     = 24 * time.Hour // of a phase of the run, and the mean of a hold or a pause
-	maxArrivals = 20_000_000
-)
+// maxArrivals bounds the memory that the plan of an open loop takes.
+const maxArrivals = 20_000_000
 
 // grace is how long owners that still wait when the window has ended are given
 // to finish, so that the longest waits are not the ones that go unrecorded: the

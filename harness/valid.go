@@ -93,7 +93,7 @@ func judge(run results.Run, o *outcome) results.Valid {
 		if m[results.LongestOpen] > 0 {
 			bound = "≥ "
 		}
-		find("starves: longest wait %s%.1f s in a window of %.1f s", bound, m[results.LongestWait]/1e9, run.Load.For.Seconds())
+		find("starves: longest wait %s%.1f s in a window of %.1f s", bound, m[results.LongestWait]/1e9, run.Window.Seconds())
 	}
 	if n := o.all.Waiting; n > 0 {
 		find("still waiting: %d owners %v after the window", n, grace(l))

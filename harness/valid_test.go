@@ -161,7 +161,7 @@ func TestGrace(t *testing.T) {
 		5 * time.Second:  hold(32, 1, time.Millisecond),
 		13 * time.Second: hold(65, 1, 100*time.Millisecond),
 		10 * time.Second: hold(100, 4, 200*time.Millisecond),
-		time.Minute:      hold(MaxOwners, 1, 1000*time.Hour),
+		time.Minute:      hold(results.MaxOwners, 1, 1000*time.Hour),
 	} {
 		if got := grace(l.Filled()); got != want {
 			t.Errorf("%+v: %v, want %v", l, got, want)

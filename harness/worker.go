@@ -303,7 +303,7 @@ func (w *worker) operate(ctx, releases context.Context, locker lock.Locker, o *o
 	if w.spec.Load.Shared > 0 || w.rec.window.holds(o.granted) {
 		o.entry = w.board.grant(o, ticket, token)
 	}
-	var again [MaxDepth]lock.Lease
+	var again [results.MaxDepth]lock.Lease
 	deep, reentry := w.reenter(ctx, locker, o, again[:w.spec.Load.Depth])
 	w.hold(o.own, hold)
 	for deep > 0 {

@@ -121,6 +121,22 @@ func linearAxis(title string, lo, hi float64, u unit) axis {
 	return a
 }
 
+// thin keeps at most n of the labels of a, evenly from its first one.
+func (a *axis) thin(n int) {
+	var named []int
+	for i, t := range a.ticks {
+		if t.Label != "" {
+			named = append(named, i)
+		}
+	}
+	step := (len(named) + n - 1) / n
+	for k, i := range named {
+		if k%step != 0 {
+			a.ticks[i].Label = ""
+		}
+	}
+}
+
 // valueAxis is linear from 0 where all values lie within a factor of five, and
 // logarithmic otherwise, which its title then says.
 func valueAxis(title string, lo, hi float64, u unit) axis {

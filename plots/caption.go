@@ -3,35 +3,75 @@ package plots
 import (
 	"cmp"
 	"fmt"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/lockbench/lockbench/results"
 )
 
-// caption says under a picture what was measured, where, how often, and whether
-// it may be believed. Extra explains the drawing itself and comes first.
-// Invalid tells how the picture treats runs that are not valid.
-func (s *set) caption(groups []*results.Group, invalid string, extra ...string) []remark {
-	lines := []remark{}
-	for _, e := range extra {
-		if e != "" {
-			lines = append(lines, remark{text: e})
+// caption says under a picture, in about three lines, how to read it, what was measured
+// and where, and whether it may be believed. Extra explains the drawing itself. Invalid
+// tells how the picture treats runs that are not valid. Promises, settings of servers
+// and the rest of the machine stand in the summary.
+func (s *set) caption(groups []*results.Group, invalid string, extra ...string) (lines []remark) {
+	how := strings.Join(slices.DeleteFunc(slices.Clone(extra), func(e string) bool { return e == "" }), " ")
+	if how != "" {
+		lines = append(lines, remark{text: how})
+	}
+	e := s.lead().Env
+	where := []string{served(s.servers()), cmp.Or(e.CPU, "unknown CPU") + ", " + plural(e.Cores, "core"), load(groups) + "; " + repeats(groups)}
+	text := strings.Join(where, "; ") + "."
+	if kindsOf(groups) > 1 {
+		text += " The locks do not promise the same: see " + SummaryFile + "."
+	}
+	lines = append(lines, remark{text: text})
+	for _, one := range s.servers() {
+		if r := server(one); r.loud {
+			lines = append(lines, r)
 		}
 	}
-	lead := s.lead()
-	lines = append(lines, promises(groups)...)
-	for _, one := range s.servers() {
-		lines = append(lines, server(one))
-	}
-	lines = append(lines, remark{text: "Host: " + host(lead.Env) + "."})
-	lines = append(lines, remark{text: "Load: " + load(groups) + "; " + repeats(groups) + "."})
 	if v := violations(groups); v != "" {
 		lines = append(lines, remark{text: v, loud: true})
 	}
-	return append(lines, validity(groups, invalid))
+	if v := validity(groups, invalid); v.loud {
+		lines = append(lines, v)
+	}
+	return lines
+}
+
+// served names the servers of list in a few words.
+func served(list []results.Server) string {
+	var names []string
+	for _, one := range list {
+		name := product(one)
+		if name == "" {
+			name = "no server"
+		}
+		if one.Version != "" {
+			name += " " + one.Version
+		}
+		if one.Topology != "" {
+			name += " (" + one.Topology + ")"
+		}
+		if one.Source == "url" {
+			name += " at " + strings.Join(addresses(one), ", ")
+		}
+		names = append(names, name)
+	}
+	return strings.Join(names, ", ")
+}
+
+// kindsOf counts the kinds of servers of groups.
+func kindsOf(groups []*results.Group) int {
+	seen := make(map[string]bool)
+	for _, g := range groups {
+		if g.Server.Kind != "" {
+			seen[g.Server.Kind] = true
+		}
+	}
+	return len(seen)
 }
 
 // server says what served the runs and how it came about.
@@ -76,7 +116,12 @@ func addresses(s results.Server) []string {
 }
 
 // capital writes the first letter of an ASCII word large.
-func capital(word string) string { return strings.ToUpper(word[:1]) + word[1:] }
+func capital(word string) string {
+	if word == "" {
+		return ""
+	}
+	return strings.ToUpper(word[:1]) + word[1:]
+}
 
 // host describes the machine.
 func host(e results.Env) string {
@@ -107,62 +152,106 @@ func load(groups []*results.Group) string {
 	if len(groups) == 0 {
 		return "none"
 	}
-	l := groups[0].Load
-	parts := []string{plural(l.Keys, "key")}
-	if l.Skew > 0 {
-		parts[0] += " (Zipf " + digits3(l.Skew) + ")"
-	}
-	hold := "hold " + humanDist(l.Hold) + " asked"
-	var achieved []float64
-	for _, g := range groups {
-		if p, ok := g.Points[results.Hold+"-p50-ns"]; ok {
-			achieved = append(achieved, p.Median)
+	all := results.Dimensions()
+	slices.SortStableFunc(all, func(a, b results.Dimension) int { // lines run along the last ones
+		switch {
+		case a.Last == b.Last:
+			return 0
+		case b.Last:
+			return -1
+		}
+		return 1
+	})
+	var parts []string
+	for _, d := range all {
+		switch d.Name {
+		case byProcs: // those that there were
+			if in := inProcesses(groups); in != "" {
+				parts = append(parts, in)
+			}
+			continue
+		case byHold:
+			parts = append(parts, captioned(d, groups)+achieved(groups))
+			continue
+		}
+		if part := captioned(d, groups); part != "" {
+			parts = append(parts, part)
 		}
 	}
-	if len(achieved) > 0 {
-		hold += ", " + nanos(results.PointOf(achieved).Median) + " achieved (median)"
-	}
-	parts = append(parts, hold)
-	if part := readers(groups); part != "" {
-		parts = append(parts, part)
-	}
-	if l.Depth > 0 {
-		parts = append(parts, "re-entered "+plural(l.Depth, "time"))
-	}
-	if l.Try {
-		parts = append(parts, "one try each")
-	}
-	if l.Together > 1 {
-		parts = append(parts, plural(l.Together, "key")+" at once")
-	}
-	if l.Think.Mean > 0 {
-		parts = append(parts, "think "+humanDist(l.Think))
-	}
-	if l.Rate > 0 {
-		parts = append(parts, "open loop, "+perSecond(l.Rate)+" offered")
-	} else {
-		parts = append(parts, "closed loop")
-	}
-	if l.Wait > 0 {
-		parts = append(parts, "waits bounded by "+span(l.Wait).String())
-	}
-	if way := roundTrips(groups); way != "" {
-		parts = append(parts, way)
-	}
-	if in := inProcesses(groups); in != "" {
-		parts = append(parts, in)
-	}
-	parts = append(parts, ranged(groups, "client", func(g *results.Group) int { return g.Load.Clients }))
-	switch {
-	case l.Ops > 0:
-		parts = append(parts, count(float64(l.Ops))+" grants a run")
-	case l.For > 0:
+	if groups[0].Load.Ops == 0 {
 		parts = append(parts, windows(groups)+" a run")
 	}
-	if f := groups[0].Runs[0].AskedFaults(); f != "" {
-		parts = append(parts, "faults: "+f)
-	}
 	return strings.Join(parts, ", ")
+}
+
+// captioned is what a caption says of d, or "" if it leaves d out: its value, or the
+// least and the greatest of the groups that it means something to.
+func captioned(d results.Dimension, groups []*results.Group) string {
+	var values []string
+	for _, g := range groups {
+		if !d.Served || g.Server.Kind != "" {
+			values = append(values, d.At(&g.Runs[0]))
+		}
+	}
+	if len(values) == 0 || d.Caption == "" {
+		return ""
+	}
+	low, high := slices.MinFunc(values, d.Compare), slices.MaxFunc(values, d.Compare)
+	if low == high && !d.Named(low) {
+		return d.Otherwise
+	}
+	text := human(d, high)
+	switch {
+	case low == high:
+	case d.Number(low) == 0:
+		text = "up to " + text
+	default:
+		text = human(d, low) + "–" + text
+	}
+	plurals, caption := "$1", d.Caption
+	if high == "1" {
+		plurals = ""
+	}
+	if d.Kind == results.Whole {
+		caption = strings.ReplaceAll(caption, "{} ", "{}"+space)
+	}
+	return optional.ReplaceAllString(strings.ReplaceAll(caption, "{}", text), plurals)
+}
+
+// optional is the ending of a word that may be one or many.
+var optional = regexp.MustCompile(`\(([a-z]+)\)`)
+
+// human is a value of d for a reader.
+func human(d results.Dimension, value string) string {
+	switch d.Kind {
+	case results.Whole, results.Real:
+		return count(d.Number(value))
+	case results.Share:
+		return percent(d.Number(value))
+	case results.Span:
+		return nanos(d.Number(value))
+	case results.Times:
+		text := nanos(d.Number(value))
+		if kind, _, other := strings.Cut(value, ":"); other {
+			text = kind + " " + text
+		}
+		return text
+	}
+	return value
+}
+
+// achieved is the median of the holds of groups, behind what was asked.
+func achieved(groups []*results.Group) string {
+	var list []float64
+	for _, g := range groups {
+		if p, ok := g.Points[results.Hold+"-p50-ns"]; ok {
+			list = append(list, p.Median)
+		}
+	}
+	if len(list) == 0 {
+		return ""
+	}
+	return ", " + nanos(results.PointOf(list).Median) + " achieved (median)"
 }
 
 // windows says how long the runs of groups were.
@@ -175,48 +264,6 @@ func windows(groups []*results.Group) string {
 		return span(most).String()
 	}
 	return span(least).String() + " to " + span(most).String()
-}
-
-// readers says which share of the acquires of groups are readers', or "" if none.
-func readers(groups []*results.Group) string {
-	least, most := groups[0].Load.Shared, groups[0].Load.Shared
-	for _, g := range groups {
-		least, most = min(least, g.Load.Shared), max(most, g.Load.Shared)
-	}
-	switch {
-	case most == 0:
-		return ""
-	case least == most:
-		return percent(most) + " readers"
-	}
-	return percent(least) + " to " + percent(most) + " readers"
-}
-
-// roundTrips says by how much a proxy makes the round trips of groups longer, or
-// "" if it does not.
-func roundTrips(groups []*results.Group) string {
-	var least, most time.Duration
-	for i, g := range slices.DeleteFunc(slices.Clone(groups), func(g *results.Group) bool { return g.Server.Kind == "" }) {
-		if i == 0 {
-			least = g.Load.RTT
-		}
-		least, most = min(least, g.Load.RTT), max(most, g.Load.RTT)
-	}
-	if most == 0 {
-		return ""
-	}
-	text := span(most).String()
-	if least < most {
-		text = "up to " + text
-	}
-	return "each round trip " + text + " longer by a proxy"
-}
-
-func humanDist(d results.Dist) string {
-	if d.Kind == "exp" || d.Kind == "lognormal" {
-		return d.Kind + " " + span(d.Mean).String()
-	}
-	return span(d.Mean).String()
 }
 
 // inProcesses says "8 processes", or "1–32 processes", of those in which owners lived; ""
@@ -382,4 +429,39 @@ func clientsNote(list []series) string {
 	}
 	return "Solid lines: " + strings.Join(plain, ", ") + "; dashed lines and markers with a white centre: " +
 		strings.Join(dotted, ", ") + "."
+}
+
+// place says in a few words which load s shows, so that titles differ where pictures do:
+// "1 key, 32 owners in 8 processes, hold 1 ms".
+func (s *set) place(owners int) string {
+	var groups []*results.Group
+	for i := range s.groups {
+		if owners == 0 || s.groups[i].Load.Owners == owners {
+			groups = append(groups, &s.groups[i])
+		}
+	}
+	l := s.lead().Load
+	parts := []string{plural(l.Keys, "key")}
+	if owners == 1 {
+		parts = append(parts, "1"+space+"owner, no contention")
+	} else if owners > 1 {
+		parts = append(parts, plural(owners, "owner"))
+	}
+	if in := inProcesses(groups); in != "" && owners > 1 {
+		parts[len(parts)-1] += " in " + in
+	}
+	hold, _ := results.DimensionOf(byHold)
+	text := strings.Join(append(parts, "hold "+human(hold, l.Hold.String())), ", ")
+	if list := s.servers(); len(list) == 1 && list[0].Kind != "" {
+		text = product(list[0]) + ", " + text
+	}
+	return text
+}
+
+// oneLoad is why a picture along the number of owners is left out, or "".
+func (s *set) oneLoad() string {
+	if list := s.owners(); len(list) == 1 {
+		return fmt.Sprintf("all runs have %s, and a line takes two points", plural(list[0], "owner"))
+	}
+	return ""
 }

@@ -12,13 +12,17 @@ import (
 // of waiters, the hidden bill of polling.
 func cost(s *set) (*page, string, error) {
 	list, controls := s.series()
+	list, rest := s.swept(list)
 	parts, titles := facets(list)
 	p := &page{
 		name:     "cost",
-		title:    "What one acquisition costs the server",
+		title:    "What one grant costs the server (" + s.place(0) + ")",
 		question: "How much server CPU, how many commands and bytes does each grant take as more owners wait? Lower is better.",
 		columns:  len(parts),
 		tall:     165,
+	}
+	if why := s.oneLoad(); why != "" {
+		return p, why, nil
 	}
 	var missing []string
 	for _, m := range []struct {
@@ -29,10 +33,17 @@ func cost(s *set) (*page, string, error) {
 		{results.SrvCmdsPerAcq, "commands executed per acquisition", count},
 		{results.SrvNetPerAcq, "bytes in and out per acquisition", octets},
 	} {
-		lo, hi, ok := extent(curves(list, m.metric, m.u), true)
+		lines := curves(list, m.metric, m.u)
+		lo, hi, ok := extent(lines, true)
 		if !ok {
 			missing = append(missing, m.title)
 			continue
+		}
+		what, _, _ := strings.Cut(m.title, " per ")
+		for _, v := range list {
+			if v.groups[0].Server.Kind != "" && !slices.ContainsFunc(lines, func(l line) bool { return l.name == v.name }) {
+				missing = append(missing, what+" of "+v.name)
+			}
 		}
 		y := valueAxis(m.title, lo, hi, m.u)
 		for i, part := range parts {
@@ -53,7 +64,7 @@ func cost(s *set) (*page, string, error) {
 	}
 	gone := ""
 	if len(missing) > 0 {
-		gone = "Not told by this server: " + strings.Join(missing, ", ") + "."
+		gone = "Not told by the server: " + strings.Join(missing, ", ") + "."
 	}
 	var billed []series
 	for _, v := range list {
@@ -61,6 +72,6 @@ func cost(s *set) (*page, string, error) {
 			billed = append(billed, v)
 		}
 	}
-	p.caption = s.caption(drawn(billed), hollow, how, gone, controlsNote(controls))
+	p.caption = s.caption(drawn(billed), hollow, how, gone, rest, controlsNote(controls))
 	return p, "", nil
 }

@@ -14,7 +14,9 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/lockbench/lockbench/results"
 )
@@ -34,9 +36,10 @@ var ErrEmpty = errors.New("plots: no runs to draw")
 // Draw writes the pictures of runs into dir, which it makes if need be, and
 // SummaryFile beside them:
 //
+//	landscape            every lock at one load, where there are many
 //	throughput           grants per second against contention
 //	latency              spectrum of the acquire latency at the most owners;
-//	latency-owners-N     and at each other number of them
+//	latency-owners-N     and at the fewest
 //	response             closed-loop pictures give way to this one for an open loop
 //	fairness, tradeoff   grants per owner and bypasses; throughput against jain-w
 //	cost                 what an acquisition costs the server
@@ -81,7 +84,18 @@ func Draw(ctx context.Context, runs []results.Run, dir string) ([]Figure, error)
 		figures = append(figures, f)
 		return nil
 	}
-	for _, s := range sets(groups) {
+	all := sets(groups)
+	compared := slices.ContainsFunc(all, func(s set) bool { return s.locks() > 1 })
+	elsewhere := sweptSets(groups)
+	for _, s := range all {
+		if elsewhere[s.lead().Trial+s.lead().Server.Version] {
+			continue // a sweep draws it
+		}
+		if compared && s.locks() == 1 { // it has nothing to be compared with
+			figures = append(figures, Figure{Name: strings.Trim(s.suffix, "-"), Title: s.lead().Name(),
+				Missing: s.lead().Name() + " alone was measured so; its numbers stand above, and plot draws it if it gets no other runs"})
+			continue
+		}
 		for _, picture := range pictures(&s) {
 			if err := add(&s, picture); err != nil {
 				return figures, err
@@ -136,6 +150,13 @@ func pictures(s *set) []picture {
 			return p, missing, err
 		}
 	}
+	if !open && s.many() {
+		list = append(list, func() (*page, string, error) { return landscape(s) })
+	}
+	if all, _ := s.series(); len(all) > mostLines && len(s.owners()) == 1 {
+		// So many lines are a knot; the landscape has a row for each.
+		return append(list, func() (*page, string, error) { return handoff(s) })
+	}
 	if !open {
 		list = append(list, func() (*page, string, error) { return throughput(s) })
 	}
@@ -148,8 +169,8 @@ func pictures(s *set) []picture {
 			func() (*page, string, error) { return cost(s) },
 			func() (*page, string, error) { return handoff(s) })
 	}
-	for _, n := range owners[:len(owners)-1] {
-		list = append(list, spectrum(n))
+	if len(owners) > 1 {
+		list = append(list, spectrum(owners[0]))
 	}
 	return list
 }

@@ -54,11 +54,11 @@ func TestGaps(t *testing.T) {
 	}{
 		{"no histograms", []int{1, 8}, each(func(r *results.Run) { r.Hist, r.Exact, r.Series = nil, nil, nil }),
 			[]string{"fairness", "handoff", "latency", "latency-owners-1"}, ""},
-		{"grants but no bypass", []int{8}, each(func(r *results.Run) { delete(r.Hist, results.Bypass) }), nil, "No run has a histogram of bypass"},
-		{"bypass but no grants", []int{8}, each(func(r *results.Run) { r.Series = nil }), nil, "No run has the grants of each owner"},
+		{"grants but no bypass", []int{8}, each(func(r *results.Run) { delete(r.Hist, results.Bypass) }), []string{"cost", "throughput"}, "No run has a histogram of bypass"},
+		{"bypass but no grants", []int{8}, each(func(r *results.Run) { r.Series = nil }), []string{"cost", "throughput"}, "No run has the grants of each owner"},
 		{"no metrics", []int{8}, each(func(r *results.Run) { r.Metrics = nil }), []string{"cost", "throughput", "tradeoff"}, ""},
 		{"zero grants", []int{1, 8}, each(func(r *results.Run) { r.Metrics[results.AcqRate] = 0 }), []string{"throughput", "tradeoff"}, ""},
-		{"one load without contention", []int{1}, each(func(*results.Run) {}), []string{"fairness", "handoff"}, "1 owner, no contention"},
+		{"one load without contention", []int{1}, each(func(*results.Run) {}), []string{"cost", "fairness", "handoff", "throughput"}, "1 owner, no contention"},
 		{"zero here and there", []int{1, 8}, each(func(r *results.Run) {
 			if r.Load.Owners == 8 {
 				r.Metrics[results.AcqRate], r.Metrics[results.SrvCPUPerAcq], r.Metrics[results.JainW] = 0, 0, 0
@@ -76,25 +76,25 @@ func TestGaps(t *testing.T) {
 			if r.Server.Kind != "" {
 				r.Server = results.Server{Kind: "etcd", Product: "etcd", Version: "3.7.3", Source: "embedded"}
 			}
-		}), nil, "Server: etcd 3.7.3 (in a child process of lockbench)."},
-		{"part of the cost", []int{1, 8}, each(func(r *results.Run) { delete(r.Metrics, results.SrvNetPerAcq) }), nil, "Not told by this server: bytes"},
-		{"only memory", []int{1, 8}, memory, []string{"cost"}, "Server: none"},
+		}), nil, "etcd 3.7.3; "},
+		{"part of the cost", []int{1, 8}, each(func(r *results.Run) { delete(r.Metrics, results.SrvNetPerAcq) }), nil, "Not told by the server: bytes"},
+		{"only memory", []int{1, 8}, memory, []string{"cost"}, "no server"},
 		{"only the control", []int{8}, func(runs []results.Run) []results.Run {
 			return slices.DeleteFunc(runs, func(r results.Run) bool { return r.Algo != "local-none" })
 		}, []string{"cost", "fairness", "handoff", "latency", "throughput", "tradeoff"}, ""},
 		{"all invalid", []int{1, 8}, each(func(r *results.Run) { r.Valid = results.Valid{Reasons: []string{"lag"}} }), nil, "runs not valid"},
-		{"a fixed number of grants", []int{8}, each(func(r *results.Run) { r.Load.Ops = 1000 }), []string{"fairness"}, "1000 grants a run"},
+		{"a fixed number of grants", []int{8}, each(func(r *results.Run) { r.Load.Ops = 1000 }), []string{"cost", "fairness", "throughput"}, "1000 attempts a run"},
 		{"an open loop", []int{8}, each(func(r *results.Run) {
 			r.Load.Rate = 500
 			r.Hist = map[string]string{results.Response: r.Hist[results.Acquire]}
 			r.Exact[results.Response] = r.Exact[results.Acquire]
 		}), nil, "500/s offered"},
 		{"an open loop without responses", []int{8}, each(func(r *results.Run) { r.Load.Rate = 500 }), []string{"response"}, ""},
-		{"faults", []int{1, 8}, each(func(r *results.Run) { r.Faults = []results.Fault{{Kind: "pause"}} }), nil, "faults: pause"},
+		{"faults", []int{1, 8}, each(func(r *results.Run) { r.Asked = []string{"pause@1s+1ms"} }), nil, "faults: pause@1s"},
 		{"unknown names", []int{1, 8}, each(func(r *results.Run) {
 			r.Algo, r.Env.CPU, r.Unsafe = "a<b>&\"c\x00"+strings.Repeat("long", 50), "<&>\x01", nil
 		}), nil, "a&lt;b&gt;&amp;"},
-		{"two owners inside", []int{8}, each(func(r *results.Run) { r.Metrics[results.Violations] = 2 }), nil, "Two owners were inside at once"},
+		{"two owners inside", []int{8}, each(func(r *results.Run) { r.Metrics[results.Violations] = 2 }), []string{"cost", "throughput"}, "Two owners were inside at once"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			runs := tc.change(synthetic(t, []string{"goredis"}, tc.owners, 1))

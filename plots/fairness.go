@@ -15,10 +15,11 @@ import (
 // (grants per owner) and in turn (bypasses).
 func fairness(s *set) (*page, string, error) {
 	list, controls := s.series()
+	list, rest := s.swept(list)
 	owners := most(s)
 	p := &page{
 		name:     "fairness",
-		title:    "Does everybody get a turn? " + contended(owners),
+		title:    "Does everybody get a turn? (" + s.place(owners) + ")",
 		question: "Left: is the lock shared evenly among the owners? Right: how often must one stand by while later arrivals overtake?",
 		columns:  2,
 		tall:     260,
@@ -28,6 +29,9 @@ func fairness(s *set) (*page, string, error) {
 	}
 	if s.groups[0].Load.Ops > 0 {
 		return p, "runs bounded by a number of grants say nothing about fairness", nil
+	}
+	if alike(list, owners) {
+		return p, allEven, nil
 	}
 	var used []series
 	for _, v := range list {
@@ -88,8 +92,28 @@ func fairness(s *set) (*page, string, error) {
 	if len(parts) == 1 {
 		how += " " + clientsNote(used)
 	}
-	p.caption = s.caption(drawn(used), leftOut, how, controlsNote(controls))
+	p.caption = s.caption(drawn(used), leftOut, how, rest, controlsNote(controls))
 	return p, "", nil
+}
+
+// allEven is why a picture of fairness is left out.
+const allEven = "all locks are fair (jain-w ≥ 0.999), and a picture would show one line"
+
+// alike reports whether all of list share evenly at that many owners.
+func alike(list []series, owners int) bool {
+	some := false
+	for _, v := range list {
+		g := v.at(owners)
+		if g == nil || results.IsYardstick(v.algo) {
+			continue
+		}
+		p := g.Points[results.JainW]
+		if p.N == 0 || p.Min < 0.999 {
+			return false
+		}
+		some = true
+	}
+	return some
 }
 
 // rankAxis numbers the owners from the most to the least served.

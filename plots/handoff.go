@@ -52,10 +52,11 @@ func relays(list []series, owners int) []relay {
 // handoff is picture 6: where the time between a release and the next grant goes.
 func handoff(s *set) (*page, string, error) {
 	list, controls := s.series()
+	list, rest := s.swept(list)
 	owners := most(s)
 	p := &page{
 		name:     "handoff",
-		title:    "Where the time goes between two owners " + contended(owners),
+		title:    "Where the time goes between two owners (" + s.place(owners) + ")",
 		question: "Nobody has the lock from the call of Release until the next owner is granted it. How long is that, and what does it wait for? Shorter is better.",
 		columns:  1,
 	}
@@ -91,7 +92,7 @@ func handoff(s *set) (*page, string, error) {
 	if trip := pings(drawn(used)); trip > 0 {
 		how += fmt.Sprintf(" For scale: a round trip to the server (PING) took %s at the median.", nanos(trip))
 	}
-	p.caption = s.caption(drawn(used), leftOut, how, controlsNote(controls))
+	p.caption = s.caption(drawn(used), leftOut, how, rest, controlsNote(controls))
 	return p, "", nil
 }
 

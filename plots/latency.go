@@ -98,17 +98,18 @@ func spectra(list []series, owners int, name string) ([]spectrum, error) {
 // here each algorithm has its own, before the others in grey.
 func latency(s *set, owners int, open bool) (*page, string, error) {
 	list, controls := s.series()
+	list, rest := s.swept(list)
 	name, what := results.Acquire, "acquire latency"
 	p := &page{
 		name:     "latency",
-		title:    fmt.Sprintf("How long an acquisition takes %s", contended(owners)),
+		title:    "How long an acquisition takes (" + s.place(owners) + ")",
 		question: "How long does an owner wait for the lock, in the usual case and in the worst one of a hundred or a thousand? Lower and flatter is better.",
 		small:    true,
 	}
 	if open {
 		name, what = results.Response, "response time"
 		p.name = "response"
-		p.title = fmt.Sprintf("How late a request gets its lock at %s %s", perSecond(s.groups[0].Load.Rate), contended(owners))
+		p.title = fmt.Sprintf("How late a request gets its lock at %s (%s)", perSecond(s.groups[0].Load.Rate), s.place(owners))
 		p.question = "How long after it was due is each request granted, queueing included? Lower and flatter is better."
 	}
 	found, err := spectra(list, owners, name)
@@ -166,7 +167,7 @@ func latency(s *set, owners int, open bool) (*page, string, error) {
 	for _, f := range found {
 		used = append(used, series{groups: []*results.Group{f.g}, client: f.v.client})
 	}
-	p.caption = s.caption(drawn(used), leftOut, how+" "+clientsNote(used), controlsNote(controls))
+	p.caption = s.caption(drawn(used), leftOut, how+" "+clientsNote(used), rest, controlsNote(controls))
 	return p, "", nil
 }
 

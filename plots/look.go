@@ -66,6 +66,19 @@ func assigned() map[string]look {
 		"redis-reentrant":       {colour: hex(0x661100), marker: circle},
 		"redis-fair":            {colour: hex(0x6699cc), marker: square},
 		"redis-rw":              {colour: hex(0xaa4466), marker: diamond},
+		"redis-redlock":         {colour: hex(0x332288), marker: diamond},
+		"redis-blpop":           {colour: hex(0x44aa99), marker: up},
+
+		"sql-advisory":   {colour: hex(0x117733), marker: square},
+		"sql-for-update": {colour: hex(0x999933), marker: diamond},
+		"sql-lease":      {colour: hex(0x44aa99), marker: down},
+		"sql-insert":     {colour: hex(0x6b8e23), marker: left},
+		"sql-version":    {colour: hex(0x2e8b57), marker: pentagon},
+		"zk-sequential":  {colour: hex(0xcc6677), marker: plus},
+		"zk-ephemeral":   {colour: hex(0xaa4499), marker: circle},
+		"zk-rw":          {colour: hex(0xdd8899), marker: diamond},
+		"zk-reentrant":   {colour: hex(0xa0522d), marker: up},
+		"etcd-mutex":     {colour: hex(0x882255), marker: down},
 
 		// Other people's, in the colours of earth.
 		"peer-redsync":              {colour: hex(0x8c510a), marker: circle},

@@ -17,7 +17,9 @@ type page struct {
 	question string
 	panels   []panel // by rows
 	columns  int
+	widths   []float64 // of the columns, as shares of the room for data; nil is all alike
 	tall     vg.Length // height of the data area of one panel
+	top      vg.Length // room above the panels, beside that for their titles
 	small    bool      // small multiples: shared axes are labelled only at the edge
 	caption  []remark
 }
@@ -39,6 +41,12 @@ type panel struct {
 	legend string // heading of a legend at the right: labels are listed in the order of lines
 	spots  bool   // a scatter: labels stand beside the points
 	bars   bool   // a bar for each line, of parts that end at the x of its points, at their y
+
+	rows     bool      // a row for each tick of y, see lockRow
+	headings []heading // of rows
+	key      []line    // what the markers of rows mean: looks and labels
+	turned   bool      // the ticks of x are words above the data
+	bound    float64   // a vertical reference line of rows; 0 for none
 }
 
 // A mark is a horizontal reference line with a word on it.

@@ -2,7 +2,6 @@ package plots
 
 import (
 	"cmp"
-	"fmt"
 	"slices"
 	"strings"
 
@@ -19,7 +18,7 @@ func readwrite(s *set, owners int) (*page, string, error) {
 	list, controls := s.series()
 	p := &page{
 		name:     "readwrite",
-		title:    readwriteTitle + " " + contended(owners),
+		title:    readwriteTitle + " (" + s.place(owners) + ")",
 		question: "What is gained when readers may hold the lock together, and how long does a writer among them wait in the worst case?",
 		columns:  1,
 		tall:     150,
@@ -50,11 +49,14 @@ func readwrite(s *set, owners int) (*page, string, error) {
 	}{
 		{results.AcqRate, "acquisitions per second, readers and writers", count, true},
 		{results.Readers, "readers inside at once, mean over the run", count, false},
-		{results.WriterWait, "longest wait of a writer (cut at the run's end)", nanos, true},
+		{results.WriterWait, "longest wait of a writer", nanos, true},
 	} {
 		var lines []line
 		for i := range used {
 			if l := used[i].swept(m.metric, m.u, owners, place); len(l.points) > 0 {
+				if m.metric == results.WriterWait && slices.ContainsFunc(used[i].groups, stillOpen) {
+					l.label += " (≥)"
+				}
 				lines = append(lines, l)
 			}
 		}
@@ -76,8 +78,7 @@ func readwrite(s *set, owners int) (*page, string, error) {
 		return p, "no lock was measured at several shares of readers", nil
 	}
 	p.tall = max(p.tall, lineCount(p)*(rowHeight+0.5))
-	how := "Points: medians; whiskers: least and greatest run. The longest wait is one value of each run; a writer that was never let in has waited to its end. " +
-		fmt.Sprintf("With 100%s%% readers there is no writer to wait.", space) + " " + clientsNote(used)
+	how := "Points: medians; whiskers: least and greatest run. (≥): a writer still waited when a run ended. " + clientsNote(used)
 	if len(missing) > 0 {
 		how += " Not told by these runs: " + strings.Join(missing, ", ") + "."
 	}

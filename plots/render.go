@@ -76,27 +76,33 @@ func (p *page) layout() *sheet {
 	for k := range columns {
 		room -= lefts[k] + rights[k]
 	}
-	each := room / vg.Length(columns)
+	each := make([]vg.Length, columns)
+	for k := range each {
+		each[k] = room / vg.Length(columns)
+		if p.widths != nil {
+			each[k] = room * vg.Length(p.widths[k])
+		}
+	}
 
 	s.height = s.head() + s.foot()
 	for _, b := range bottoms {
-		s.height += panelTop + p.tall + b
+		s.height += panelTop + p.top + p.tall + b
 	}
 	y := s.height - s.head()
 	for i := range p.panels {
 		k, r := i%columns, i/columns
 		if k == 0 {
-			y -= panelTop + p.tall
+			y -= panelTop + p.top + p.tall
 			if r > 0 {
 				y -= bottoms[r-1]
 			}
 		}
 		x := border
 		for j := range k {
-			x += lefts[j] + each + rights[j]
+			x += lefts[j] + each[j] + rights[j]
 		}
 		x += lefts[k]
-		s.places = append(s.places, vg.Rectangle{Min: vg.Point{X: x, Y: y}, Max: vg.Point{X: x + each, Y: y + p.tall}})
+		s.places = append(s.places, vg.Rectangle{Min: vg.Point{X: x, Y: y}, Max: vg.Point{X: x + each[k], Y: y + p.tall}})
 	}
 	return s
 }
@@ -122,6 +128,9 @@ func (n *panel) sides(_, numbers bool) (left, right vg.Length) {
 		for _, t := range n.y.ticks {
 			left = max(left, style(labelSize-0.5, nil, false).Width(t.Label)+8)
 		}
+	}
+	if n.rows {
+		return left, n.gutter() + 6
 	}
 	if n.spots {
 		return left + 16, right // the axis title is turned
@@ -178,6 +187,8 @@ func (s *sheet) draw(c draw.Canvas) {
 		data = p.DataCanvas(whole)
 		n.head(c, data)
 		switch {
+		case n.rows:
+			n.entitle(c, data, p, i == 0)
 		case n.spots:
 			n.beside(c, data, p)
 		case n.bars:
@@ -215,7 +226,7 @@ func (s *sheet) plot(i int) *plot.Plot {
 		a.Tick.Label = style(labelSize-0.5, ink(), false)
 		a.Tick.Label.XAlign, a.Tick.Label.YAlign = x, y
 		ticks := slices.Clone(side.from.ticks)
-		if !side.named {
+		if !side.named || side.x && n.turned {
 			for k := range ticks {
 				ticks[k].Label = ""
 			}
@@ -247,12 +258,14 @@ func (n *panel) head(c, data draw.Canvas) {
 		at.X += bold.Width(n.title) + 6
 	}
 	c.FillText(style(labelSize-0.5, grey(), false), at, n.detail)
+	n.legendOf(c, at.X, at.Y)
 }
 
 // sample draws a bit of l's line with its marker, as in a legend.
 func (l *line) sample(c draw.Canvas, x, y vg.Length) {
 	c.StrokeLine2(l.look.stroke(), x, y, x+sampleWidth, y)
-	l.look.draw(c, vg.Point{X: x + sampleWidth/2, Y: y}, radius, false)
+	invalid := len(l.points) > 0 && !slices.ContainsFunc(l.points, func(q point) bool { return !q.hollow })
+	l.look.draw(c, vg.Point{X: x + sampleWidth/2, Y: y}, radius, invalid)
 }
 
 // ends puts the label of every line at the height of its last point, moved just
@@ -352,13 +365,21 @@ type drawing struct{ *panel }
 // Plot implements plot.Plotter.
 func (d drawing) Plot(c draw.Canvas, p *plot.Plot) {
 	grid := draw.LineStyle{Color: rule(), Width: 0.5}
+	if d.rows {
+		d.striped(c, func(x, y float64) vg.Point {
+			return vg.Point{X: c.X(norm(d.x, p.X, x)), Y: c.Y(norm(d.y, p.Y, y))}
+		})
+	}
 	for _, t := range d.x.ticks {
+		if d.rows {
+			break
+		}
 		if x := c.X(p.X.Norm(t.Value)); c.ContainsX(x) {
 			c.StrokeLine2(grid, x, c.Min.Y, x, c.Max.Y)
 		}
 	}
 	for _, t := range d.y.ticks {
-		if y := c.Y(p.Y.Norm(t.Value)); c.ContainsY(y) && t.Label != "" && !d.bars {
+		if y := c.Y(p.Y.Norm(t.Value)); c.ContainsY(y) && t.Label != "" && !d.bars && !d.rows {
 			c.StrokeLine2(grid, c.Min.X, y, c.Max.X, y)
 		}
 	}

@@ -21,7 +21,7 @@ func rtt(s *set, owners int) (*page, string, error) {
 	list, controls := s.series()
 	p := &page{
 		name:     "rtt",
-		title:    rttTitle + " " + contended(owners),
+		title:    rttTitle + " (" + s.place(owners) + ")",
 		question: "How do the locks slow down as each round trip to the server takes longer, and how many round trips do they make one after the other?",
 		columns:  1,
 		tall:     170,
@@ -91,8 +91,8 @@ func rtt(s *set, owners int) (*page, string, error) {
 	for _, added := range sortedKeys(trips) {
 		seen = append(seen, nanos(trips[added])+" with "+amount(added)+" added")
 	}
-	how := "Points: medians; whiskers: least and greatest run. A proxy adds half of the time on the way to the server and half on the way back. " +
-		"Round trips as PING saw them (median): " + strings.Join(seen, ", ") + ". Thin grey lines: what takes exactly so many round trips. " + clientsNote(served)
+	how := "Points: medians; whiskers: least and greatest run. A proxy delays each way by half. Round trips by PING: " + strings.Join(seen, ", ") +
+		". Thin grey lines: exactly so many round trips. " + clientsNote(served)
 	if len(missing) > 0 {
 		how += " Not told by these runs: " + strings.Join(missing, ", ") + "."
 	}

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"fmt"
 	"hash/fnv"
-	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -23,95 +22,50 @@ type set struct {
 }
 
 // A dimension is one thing in which two sets may differ.
-type dimension struct {
-	of   func(g *results.Group) string // equal strings may share a picture
-	slug func(g *results.Group) string // the part of a file name that tells them apart
-	// lenient dimensions separate groups only where the picture would otherwise
-	// show two different points for one variant and number of owners: clients
-	// may grow with the owners along one line.
-	lenient bool
-	server  bool   // locks in memory have none
-	kind    bool   // tells servers of one kind apart, and of all
-	axis    string // of the picture that is drawn along this one, "" for none
+type dimension struct{ results.Dimension }
+
+// of is the value of g; equal values may share a picture.
+func (d dimension) of(g *results.Group) string { return d.At(&g.Runs[0]) }
+
+// slug is the part of a file name that tells the pictures of g apart.
+func (d dimension) slug(g *results.Group) string {
+	switch d.Name {
+	case byServer:
+		if g.Server.Kind == "" {
+			return "memory"
+		}
+		where := g.Server.Source
+		if where == "url" {
+			where = strings.Join(addresses(g.Server), "-")
+		}
+		if g.Server.Topology != "" {
+			where += "-" + g.Server.Topology
+		}
+		return strings.Join([]string{product(g.Server), g.Server.Version, where}, "-")
+	case byMachine:
+		return fmt.Sprintf("%s-%d-cores", g.Env.CPU, g.Env.Cores)
+	}
+	return d.Name + "-" + cmp.Or(strings.ReplaceAll(d.of(g), "µ", "u"), "unknown")
 }
 
-// The dimensions along which a picture is drawn.
+// The dimensions that pictures and tables know by name.
 const (
-	alongShared = "shared"
-	alongRTT    = "rtt"
-	alongProcs  = "procs" // of the terminal's table, which has a column for it
+	byServer  = "server"
+	byMachine = "machine"
+	byShared  = "shared" // the picture of readers and writers is drawn along it
+	byRTT     = "rtt"    // likewise that of round trips
+	byProcs   = "procs"  // the terminal's table has a column for it
+	byHold    = "hold"
 )
 
-func dimensions() []dimension {
-	text := func(of func(g *results.Group) string, prefix string) dimension {
-		return dimension{of: of, slug: func(g *results.Group) string { return prefix + of(g) }}
+// parting are the dimensions that keep runs out of one picture.
+func parting() (list []dimension) {
+	for _, d := range results.Dimensions() {
+		if d.Parts != results.Together {
+			list = append(list, dimension{d})
+		}
 	}
-	return []dimension{
-		{server: true, kind: true,
-			of: func(g *results.Group) string {
-				s := g.Server
-				where := ""
-				if s.Source == "url" { // the user's servers differ by their address, ours do not
-					where = fmt.Sprint(s.Nodes)
-				}
-				return fmt.Sprintf("%q", []string{s.Kind, s.Product, s.Version, s.Source, s.Options, s.Topology, where})
-			},
-			slug: func(g *results.Group) string {
-				if g.Server.Kind == "" {
-					return "memory"
-				}
-				where := g.Server.Source
-				if where == "url" {
-					where = strings.Join(addresses(g.Server), "-")
-				}
-				if g.Server.Topology != "" {
-					where += "-" + g.Server.Topology
-				}
-				return strings.Join([]string{product(g.Server), g.Server.Version, where}, "-")
-			}},
-		{of: func(g *results.Group) string {
-			e := g.Env
-			return fmt.Sprintf("%q %d %d %g", []string{e.OS, e.Arch, e.CPU, e.CPUs}, e.Cores, e.GOMAXPROCS, e.CgroupCPUs)
-		},
-			slug: func(g *results.Group) string { return fmt.Sprintf("%s-%d-cores", g.Env.CPU, g.Env.Cores) }},
-		{server: true, lenient: true, // of some servers they are not known
-			of:   func(g *results.Group) string { return g.Env.ServerCPUs },
-			slug: func(g *results.Group) string { return "server-cpus-" + cmp.Or(g.Env.ServerCPUs, "unknown") }},
-		text(func(g *results.Group) string { return strconv.Itoa(g.Load.Keys) }, "keys-"),
-		text(func(g *results.Group) string { return fmt.Sprint(g.Load.Skew) }, "skew-"),
-		{axis: alongShared,
-			of:   func(g *results.Group) string { return fmt.Sprint(g.Load.Shared) },
-			slug: func(g *results.Group) string { return "shared-" + fmt.Sprint(g.Load.Shared) }},
-		text(func(g *results.Group) string { return strconv.Itoa(g.Load.Depth) }, "depth-"),
-		text(func(g *results.Group) string { return fmt.Sprint(g.Load.Try) }, "try-"),
-		text(func(g *results.Group) string { return strconv.Itoa(g.Load.Together) }, "together-"),
-		text(func(g *results.Group) string { return g.Load.Hold.String() }, "hold-"),
-		text(func(g *results.Group) string { return g.Load.HoldBy }, ""),
-		text(func(g *results.Group) string { return g.Load.Think.String() }, "think-"),
-		text(func(g *results.Group) string { return fmt.Sprint(g.Load.Rate) }, "rate-"),
-		text(func(g *results.Group) string { return g.Load.Wait.String() }, "wait-"),
-		{server: true, axis: alongRTT,
-			of:   func(g *results.Group) string { return fmt.Sprintf("%012d", g.Load.RTT) }, // in the order of length
-			slug: func(g *results.Group) string { return "rtt-" + strings.ReplaceAll(g.Load.RTT.String(), "µ", "u") }},
-		text(func(g *results.Group) string { return fmt.Sprint(g.Load.Ops) }, "ops-"),
-		text(func(g *results.Group) string { return g.Runs[0].AskedFaults() }, "faults-"),
-		{lenient: true, axis: alongProcs,
-			of:   func(g *results.Group) string { return strconv.Itoa(g.Load.Procs) },
-			slug: func(g *results.Group) string { return "procs-" + strconv.Itoa(g.Load.Procs) }},
-		{lenient: true,
-			of:   func(g *results.Group) string { return strconv.Itoa(g.Load.Clients) },
-			slug: func(g *results.Group) string { return "clients-" + strconv.Itoa(g.Load.Clients) }},
-		{lenient: true,
-			of:   func(g *results.Group) string { return g.Load.AskedFor().String() },
-			slug: func(g *results.Group) string { return "for-" + g.Load.AskedFor().String() }},
-		{lenient: true,
-			of: func(g *results.Group) string { return string(g.Runs[0].Config) },
-			slug: func(g *results.Group) string {
-				hash := fnv.New32a()
-				_, _ = hash.Write(g.Runs[0].Config) // it never fails
-				return fmt.Sprintf("config-%08x", hash.Sum32())
-			}},
-	}
+	return list
 }
 
 // product names what answered, "redis" where it did not say.
@@ -125,27 +79,27 @@ func sets(groups []results.Group) []set { return setsAlong(groups, "") }
 // setsAlong is sets for a picture that is drawn along one dimension: groups that
 // differ in it stay together.
 func setsAlong(groups []results.Group, axis string) []set {
-	all := dimensions()
-	if i := slices.IndexFunc(all, func(d dimension) bool { return d.kind }); oneOfEachKind(groups, all[i]) {
-		all[i].of = func(*results.Group) string { return "" }
+	all := parting()
+	if oneOfEachKind(groups) {
+		all = slices.DeleteFunc(all, func(d dimension) bool { return d.Name == byServer })
 	}
 	place := func(*results.Group) string { return "" }
 	if axis != "" {
-		i := slices.IndexFunc(all, func(d dimension) bool { return d.axis == axis })
+		i := slices.IndexFunc(all, func(d dimension) bool { return d.Name == axis })
 		place = all[i].of
 		all = slices.Delete(all, i, i+1)
 	}
-	// Lenient dimensions join the key in turn, until no picture has two groups
+	// Those that part only what is crowded join in turn, until no picture has two groups
 	// for one place.
 	var dims []dimension
 	for _, d := range all {
-		if !d.lenient {
+		if d.Parts == results.Apart {
 			dims = append(dims, d)
 		}
 	}
 	parts := split(groups, dims)
 	for _, d := range all {
-		if !d.lenient {
+		if d.Parts != results.Crowded {
 			continue
 		}
 		if finer := split(groups, append(slices.Clone(dims), d)); crowded(finer, place) < crowded(parts, place) {
@@ -158,30 +112,31 @@ func setsAlong(groups []results.Group, axis string) []set {
 }
 
 // oneOfEachKind reports whether groups are of several kinds of servers, and of one
-// server of each, as d tells them apart.
-func oneOfEachKind(groups []results.Group, d dimension) bool {
+// server of each.
+func oneOfEachKind(groups []results.Group) bool {
+	d, _ := results.DimensionOf(byServer)
 	kinds := make(map[string]string)
 	for i := range groups {
 		g := &groups[i]
 		if g.Server.Kind == "" {
 			continue
 		}
-		if one, ok := kinds[g.Server.Kind]; ok && one != d.of(g) {
+		if one, ok := kinds[g.Server.Kind]; ok && one != d.At(&g.Runs[0]) {
 			return false
 		}
-		kinds[g.Server.Kind] = d.of(g)
+		kinds[g.Server.Kind] = d.At(&g.Runs[0])
 	}
 	return len(kinds) > 1
 }
 
-// split collects the groups that agree in all dims. Groups without a server are
-// put beside every server that they agree with otherwise.
+// split collects the groups that agree in all dims, in their order. Groups without a
+// server are put beside every server that they agree with otherwise.
 func split(groups []results.Group, dims []dimension) []set {
 	const sep = "\x00"
-	key := func(g *results.Group, server bool) string {
+	key := func(g *results.Group, served bool) string {
 		var b strings.Builder
 		for _, d := range dims {
-			if d.server == server {
+			if d.Served == served {
 				b.WriteString(d.of(g) + sep)
 			}
 		}
@@ -215,9 +170,17 @@ func split(groups []results.Group, dims []dimension) []set {
 		}
 	}
 	var list []set
-	for _, k := range slices.Sorted(maps.Keys(byKey)) {
-		list = append(list, set{groups: byKey[k]})
+	for _, part := range byKey {
+		list = append(list, set{groups: part})
 	}
+	slices.SortFunc(list, func(a, b set) int {
+		for _, d := range dims {
+			if c := d.Compare(d.of(a.lead()), d.of(b.lead())); c != 0 {
+				return c
+			}
+		}
+		return 0
+	})
 	return list
 }
 
@@ -267,6 +230,21 @@ func (s *set) lead() *results.Group {
 	return &s.groups[0]
 }
 
+// maxSuffix is the most bytes that a suffix takes, so that the name of a file, with its
+// picture before it, takes no more than 100.
+const maxSuffix = 72
+
+// locks counts the locks of s that are no yardsticks.
+func (s *set) locks() int {
+	names := make(map[string]bool)
+	for i := range s.groups {
+		if g := &s.groups[i]; !results.IsYardstick(g.Algo) {
+			names[g.Name()] = true
+		}
+	}
+	return len(names)
+}
+
 // suffixes names the sets by what tells them apart.
 func suffixes(parts []set, dims []dimension) {
 	if len(parts) < 2 {
@@ -288,6 +266,11 @@ func suffixes(parts []set, dims []dimension) {
 		}
 	}
 	for i := range parts {
+		if s := parts[i].suffix; len(s) > maxSuffix {
+			hash := fnv.New32a()
+			_, _ = hash.Write([]byte(s)) // it never fails
+			parts[i].suffix = fmt.Sprintf("%s-%08x", strings.TrimRight(s[:maxSuffix-9], "-."), hash.Sum32())
+		}
 		used[parts[i].suffix]++
 		if n := used[parts[i].suffix]; n > 1 {
 			parts[i].suffix += "-" + strconv.Itoa(n)
@@ -342,20 +325,48 @@ func (s *set) series() (list []series, controls []string) {
 	for i := range list {
 		list[i].name, list[i].algo = short(list[i].name), short(list[i].algo)
 	}
-	// Where everything ran on one client, its name says nothing.
-	clients := make(map[string]bool)
-	for _, v := range list {
-		if v.client != "" {
-			clients[v.client] = true
-		}
-	}
-	if len(clients) == 1 {
-		for i := range list {
-			list[i].name = list[i].algo
-		}
-	}
+	withoutClients(list)
 	slices.Sort(controls)
 	return list, controls
+}
+
+// withoutClients takes the clients out of list where each lock ran on one: then their
+// names tell nothing apart.
+func withoutClients(list []series) {
+	for i, v := range list {
+		if slices.ContainsFunc(list[:i], func(u series) bool { return u.algo == v.algo }) {
+			return
+		}
+	}
+	for i := range list {
+		v := &list[i]
+		v.name, v.client, v.look = v.algo, "", lookOf(v.algo, "")
+	}
+}
+
+// swept are those of list that were measured at several numbers of owners, where list is
+// too long for one picture, and a note on the others; else all of list.
+func (s *set) swept(list []series) ([]series, string) {
+	if len(list) <= tooMany {
+		return list, ""
+	}
+	var some []series
+	locks, left := 0, 0
+	for _, v := range list {
+		if len(v.groups) == 1 {
+			left++
+			continue
+		}
+		some = append(some, v)
+		if !results.IsYardstick(v.algo) {
+			locks++
+		}
+	}
+	if left == 0 || locks < 2 {
+		return list, ""
+	}
+	withoutClients(some)
+	return some, fmt.Sprintf("%s more at one number of owners only: see the landscape and %s.", plural(left, "lock"), SummaryFile)
 }
 
 // short keeps a name from taking the room of the data.
@@ -407,6 +418,9 @@ func clients(list []series) []string {
 
 // tooMany is the number of lines up to which one panel stays readable.
 const tooMany = 14
+
+// mostLines is the number of lines up to which a picture with a panel for each client does.
+const mostLines = 2 * tooMany
 
 // facets splits list by client where it is too long for one panel: every panel
 // then has the lines of one client and those that have none. Otherwise it is one

@@ -22,9 +22,9 @@ type sweep struct {
 
 func sweeps() []sweep {
 	return []sweep{
-		{name: "readwrite", title: readwriteTitle, axis: alongShared, at: sharedOf, draw: readwrite,
+		{name: "readwrite", title: readwriteTitle, axis: byShared, at: sharedOf, draw: readwrite,
 			missing: "all runs have one share of readers; measure several with -shared 0,0.5,0.95"},
-		{name: "rtt", title: rttTitle, axis: alongRTT, at: addedTo, draw: rtt,
+		{name: "rtt", title: rttTitle, axis: byRTT, at: addedTo, draw: rtt,
 			missing: "all runs have one way to their server; measure several with -rtt 0,1ms,5ms"},
 	}
 }
@@ -34,7 +34,7 @@ func sweeps() []sweep {
 func (w *sweep) sweptOver(s *set) []float64 {
 	var list []float64
 	for i := range s.groups {
-		if g := &s.groups[i]; g.Server.Kind != "" || w.axis != alongRTT {
+		if g := &s.groups[i]; g.Server.Kind != "" || w.axis != byRTT {
 			list = append(list, w.at(g))
 		}
 	}
@@ -53,6 +53,23 @@ func (w *sweep) sweptAt(s *set) []int {
 		}
 	}
 	return list
+}
+
+// sweptSets are the trials that stand in the picture of a sweep: each value of it has a set
+// of its own, and nobody wants all pictures of each.
+func sweptSets(groups []results.Group) map[string]bool {
+	trials := make(map[string]bool)
+	for _, w := range sweeps() {
+		for _, s := range setsAlong(groups, w.axis) {
+			if len(w.sweptAt(&s)) == 0 {
+				continue
+			}
+			for _, g := range s.groups {
+				trials[g.Trial+g.Server.Version] = true
+			}
+		}
+	}
+	return trials
 }
 
 // pictures lists what is drawn of s along w.

@@ -98,8 +98,8 @@ func TestSweeps(t *testing.T) {
 		runs []results.Run
 		want []string
 	}{
-		{alongRTT, some(farther(t, []string{"goredis", "redigo"}, []int{1, 32}, 2)), []string{"rtt", "rtt-owners-1"}},
-		{alongShared, some(shared(t, []int{8, 32}, 2)), []string{"readwrite", "readwrite-owners-8"}},
+		{byRTT, some(farther(t, []string{"goredis", "redigo"}, []int{1, 32}, 2)), []string{"rtt", "rtt-owners-1"}},
+		{byShared, some(shared(t, []int{8, 32}, 2)), []string{"readwrite", "readwrite-owners-8"}},
 	} {
 		var names []string
 		for _, p := range swept(t, tc.axis, tc.runs) {
@@ -125,7 +125,7 @@ func TestSweepsApart(t *testing.T) {
 		runs = append(runs, r)
 	}
 	var names []string
-	for _, p := range swept(t, alongRTT, runs) {
+	for _, p := range swept(t, byRTT, runs) {
 		names = append(names, p.name)
 	}
 	if want := []string{"rtt-keys-1", "rtt-keys-16"}; !slices.Equal(slices.Sorted(slices.Values(names)), want) {
@@ -169,7 +169,7 @@ func TestDrawSweeps(t *testing.T) {
 func TestSweepGaps(t *testing.T) {
 	for _, w := range sweeps() {
 		runs := farther(t, []string{"goredis"}, []int{8}, 1)
-		if w.axis == alongShared {
+		if w.axis == byShared {
 			runs = shared(t, []int{8}, 1)
 		}
 		for i := range runs {

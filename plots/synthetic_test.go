@@ -124,7 +124,8 @@ func invented(t testing.TB, sh shape, client string, n, block int, slow float64,
 		Schema: results.Schema, ID: fmt.Sprintf("%s-%s-%d-%d", sh.algo, client, n, block), Session: "s", Block: block,
 		Trial: fmt.Sprintf("algo=%s/client=%s/owners=%d", sh.algo, client, n),
 		Algo:  sh.algo, Client: client, Unsafe: sh.unsafe, Server: server, Config: json.RawMessage(`{"ttl":10}`), Env: env,
-		Load:    results.Load{Clients: 4, Owners: n, Hold: results.Dist{Mean: hold}, HoldBy: "nanosleep", Warmup: 3e8, For: 1e9},
+		Load:    results.Load{Clients: 4, Owners: n, Hold: results.Dist{Mean: hold}, Warmup: 3e8, For: 1e9},
+		Window:  1e9,
 		Metrics: results.Metrics{}, Valid: results.Valid{OK: true},
 	}
 	if sh.rtt == 0 {
@@ -167,6 +168,7 @@ func invented(t testing.TB, sh shape, client string, n, block int, slow float64,
 			t.Fatal(err)
 		}
 	}
+	r.Metrics[results.LongestWait] = float64(r.Exact[results.Acquire].Max)
 	if n > 1 && sh.algo != "local-none" {
 		parts(t, &r, max(handoff, 5e3), sh.rtt)
 	}

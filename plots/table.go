@@ -18,7 +18,7 @@ func Table(w io.Writer, runs []results.Run) error {
 	if len(runs) == 0 {
 		return ErrEmpty
 	}
-	for i, s := range setsAlong(results.Groups(runs), alongProcs) {
+	for i, s := range setsAlong(results.Groups(runs), byProcs) {
 		if i > 0 {
 			if _, err := fmt.Fprintln(w); err != nil {
 				return err
@@ -87,11 +87,14 @@ func processes(g *results.Group) string {
 // median of bounds from below is one itself.
 func longest(g *results.Group) string {
 	text := quoted(g.Points[results.LongestWait], nanos)
-	if g.Points[results.LongestOpen].Max > 0 {
+	if stillOpen(g) {
 		text = "≥" + space + text
 	}
 	return text
 }
+
+// stillOpen reports whether the longest wait of g had not ended in one of its runs.
+func stillOpen(g *results.Group) bool { return g.Points[results.LongestOpen].Max > 0 }
 
 // shown is the metric of c as it stands in a table: no percentile of waits of which
 // most gave up, because it would be that of the few that got in.

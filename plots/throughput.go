@@ -65,13 +65,17 @@ func drawn(list []series) []*results.Group {
 // throughput is picture 1: grants per second against contention.
 func throughput(s *set) (*page, string, error) {
 	list, controls := s.series()
+	list, rest := s.swept(list)
 	parts, titles := facets(list)
 	p := &page{
 		name:     "throughput",
-		title:    "Throughput under contention",
+		title:    "Grants per second as more owners compete (" + s.place(0) + ")",
 		question: "How many acquisitions a second does each lock still grant as more owners want it at once?",
 		columns:  len(parts),
 		tall:     310,
+	}
+	if why := s.oneLoad(); why != "" {
+		return p, why, nil
 	}
 	lines := curves(list, results.AcqRate, perSecond)
 	lo, hi, ok := extent(lines, true)
@@ -102,7 +106,7 @@ func throughput(s *set) (*page, string, error) {
 	if len(parts) == 1 {
 		how += " " + clientsNote(list)
 	}
-	p.caption = s.caption(drawn(list), hollow, how, controlsNote(controls))
+	p.caption = s.caption(drawn(list), hollow, how, rest, controlsNote(controls))
 	return p, "", nil
 }
 

@@ -1,45 +1,44 @@
 package plots
 
 import (
-	"fmt"
 	"slices"
 	"strings"
 
 	"github.com/lockbench/lockbench/results"
 )
 
-// tradeoff is the second half of picture 4: throughput against short-term
-// fairness, since either alone can be had cheaply.
+// tradeoff is the second half of picture 4: throughput against the longest wait, since
+// either alone can be had cheaply.
 func tradeoff(s *set) (*page, string, error) {
 	list, controls := s.series()
+	list, rest := s.swept(list)
 	owners := most(s)
 	p := &page{
 		name:     "tradeoff",
-		title:    fmt.Sprintf("Fast or fair? %s", contended(owners)),
-		question: "Which locks are fast, which share evenly, and which do both? Up and to the right is better.",
+		title:    "Fast, or nobody waits long? (" + s.place(owners) + ")",
+		question: "Which locks grant often, with which does nobody wait for long, and which do both? Down and to the right is better.",
 		columns:  1,
 		tall:     400,
 	}
 	n := panel{spots: true}
 	var used []series
 	points := make(map[string]point)
-	lo, hi := 0.0, 0.0
-	least := 1.0
+	hi, least, most := 0.0, 0.0, 0.0
 	for _, v := range list {
 		g := v.at(owners)
 		if g == nil {
 			continue
 		}
 		rate, ok1 := g.Points[results.AcqRate]
-		fair, ok2 := g.Points[results.JainW]
-		if !ok1 || !ok2 || !(rate.Min > 0) {
+		wait, ok2 := g.Points[results.LongestWait]
+		if !ok1 || !ok2 || !(rate.Min > 0) || !(wait.Min > 0) {
 			continue
 		}
 		at := line{
 			name: v.name, label: v.algo, look: v.look, loose: true, faint: 1,
 			points: []point{{
 				x: rate.Median, xlo: rate.Min, xhi: rate.Max,
-				y: fair.Median, lo: fair.Min, hi: fair.Max, hollow: !g.Valid(),
+				y: wait.Median, lo: wait.Min, hi: wait.Max, hollow: !g.Valid(),
 			}},
 		}
 		// One label serves an algorithm on all clients, which a line joins.
@@ -52,23 +51,21 @@ func tradeoff(s *set) (*page, string, error) {
 		}
 		points[v.name] = at.points[0]
 		n.lines = append(n.lines, at)
-		if lo == 0 || rate.Min < lo {
-			lo = rate.Min
+		if stillOpen(g) && at.label != "" {
+			n.lines[len(n.lines)-1].label += " (≥)"
 		}
-		hi, least = max(hi, rate.Max), min(least, fair.Min)
+		if least == 0 || wait.Min < least {
+			least = wait.Min
+		}
+		hi, most = max(hi, rate.Max), max(most, wait.Max)
 		v.groups = []*results.Group{g}
 		used = append(used, v)
 	}
 	if len(n.lines) == 0 {
-		return p, "no run has both a throughput and jain-w (bounded runs and single owners have no fairness)", nil
+		return p, "no run has both a throughput and a longest wait", nil
 	}
-	n.x = linearAxis("acquisitions per second", lo-(hi-lo)*0.04, hi+(hi-lo)*0.04, count)
-	if hi/lo > 20 {
-		n.x = logAxis("acquisitions per second, log scale", lo*0.9, hi*1.1, count)
-	}
-	n.y = linearAxis("fairness over short windows, jain-w (1 = every owner the same share)", max(0, least-0.05), 1, digits3)
-	n.y.max = max(n.y.max, 1) + (1-n.y.min)*0.06
-	n.marks = []mark{{1, "perfectly fair"}}
+	n.x = linearAxis("grants per second", 0, hi*1.05, count)
+	n.y = logAxis("longest wait of an owner, log scale", least/1.3, most*1.3, nanos)
 	p.panels = []panel{n}
 	also := ""
 	if plain, dotted := looks(used); len(plain)+len(dotted) > 1 && len(dotted) > 0 {
@@ -78,7 +75,7 @@ func tradeoff(s *set) (*page, string, error) {
 		}
 		also += "; a line joins what is the same algorithm."
 	}
-	p.caption = s.caption(drawn(used), leftOut, "Points: medians; whiskers: least and greatest run."+also, controlsNote(controls))
+	p.caption = s.caption(drawn(used), leftOut, "Points: medians; whiskers: least and greatest run. (≥): somebody still waited at the end."+also, rest, controlsNote(controls))
 	return p, "", nil
 }
 
@@ -89,12 +86,4 @@ func bare(q point) point { return point{x: q.x, y: q.y, lo: q.y, hi: q.y, hollow
 func most(s *set) int {
 	list := s.owners()
 	return list[len(list)-1]
-}
-
-// contended says how many owners compete.
-func contended(owners int) string {
-	if owners == 1 {
-		return "(1 owner, no contention)"
-	}
-	return fmt.Sprintf("(%d owners competing)", owners)
 }

@@ -173,7 +173,7 @@ func benchmarkLine(r *Run, keep func(r *Run, metric string) bool) string {
 	if r.Env.GOMAXPROCS > 1 { // as the Go tool has it
 		suffix = "-" + strconv.Itoa(r.Env.GOMAXPROCS)
 	}
-	grants, _ := volume(r)
+	grants := r.grants()
 	name := strings.Join(strings.Fields(r.Trial), "_") // a space would end the name
 	return fmt.Sprintf("BenchmarkLock/%s%s %d%s\n", name, suffix, max(1, int64(math.Round(grants))), b.String())
 }

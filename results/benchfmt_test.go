@@ -100,7 +100,7 @@ func TestBenchfmt(t *testing.T) {
 func TestBenchfmtOfFew(t *testing.T) {
 	every := func(l Load) Run {
 		r := Run{Trial: "algo=x", Load: l, Valid: Valid{OK: true}, Metrics: Metrics{}}
-		r.Load.For = time.Second
+		r.Window = time.Second
 		for _, name := range []string{
 			AcqRate, Efficiency, Jain, JainW, Violations, Lost, Timeouts, Refused, Errors, CmdsPerAcq, SrvCPUPerAcq, CliAllocs, LongestWait,
 			AcquireByOwner, "acquire-p50-ns", "acquire-p99-ns", "acquire-max-ns", "handoff-p50-ns", "handoff-p99-ns", "hold-p50-ns",

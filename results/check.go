@@ -35,9 +35,6 @@ func (r *Run) Check() error {
 	if r.Valid.OK && len(r.Valid.Reasons) > 0 {
 		return fmt.Errorf("valid, yet with reasons against it: %q", r.Valid.Reasons)
 	}
-	if r.Valid.OK && r.Valid.Rates {
-		return errors.New("valid, yet its rates alone")
-	}
 	for _, name := range slices.Sorted(maps.Keys(r.Exact)) {
 		if _, ok := r.Hist[name]; !ok {
 			return fmt.Errorf("exact numbers but no histogram of %s", name)
@@ -58,7 +55,9 @@ func (r *Run) checkSchema() error {
 	switch {
 	case r.Schema == 0:
 		return errors.New("no schema: this is no record of a run")
-	case r.Schema < 0 || r.Schema > Schema:
+	case r.Schema > 0 && r.Schema < Schema:
+		return fmt.Errorf("schema %d, and this program reads %d: what older ones measured does not compare; measure it again", r.Schema, Schema)
+	case r.Schema != Schema:
 		return fmt.Errorf("schema %d, but this program knows %d: read it with a newer lockbench", r.Schema, Schema)
 	}
 	return nil

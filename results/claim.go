@@ -24,8 +24,6 @@ type Claim struct {
 	// promise, which a single exception breaks, and also one in a run that is not valid,
 	// which it may be for that very reason.
 	Every bool
-	// Low bounds the lower end of the interval of the median from below; nil does not.
-	Low *float64
 }
 
 // A Pick says which number of which runs is meant.
@@ -37,7 +35,7 @@ type Pick struct {
 	// "owners=32/keys=1/hold=1ms". Runs that differ in anything else that a
 	// trial's name tells are not meant.
 	At string
-	// Metric is a name of Metrics, or one that Derived computes.
+	// Metric is a name of Metrics.
 	Metric string
 }
 
@@ -50,32 +48,8 @@ type Verdict struct {
 	// measured. It is empty if Missing is not.
 	Point   Point
 	Held    bool
-	Rates   int    // of the blocks behind Point, those with a run of which only the rates are valid
-	Thin    int    // of the blocks behind Point, those with a percentile of too few values; see Enough
 	Doubt   string // why the runs behind Point may not be believed; "" if they may
 	Missing string // what runs the verdict would need; "" if it was reached
-}
-
-// A metric that follows from others of the same run and is not stored.
-const (
-	// Rotation is the time in ns after which a queue comes round to an owner
-	// again: owners × mean achieved hold + the median hand-off.
-	Rotation = "rotation-ns"
-)
-
-// Derived is the metric of r named name, stored or computed.
-func (r *Run) Derived(name string) (float64, bool) {
-	switch name {
-	case Rotation:
-		hold, ok := r.Exact[Hold]
-		handoff, ok2 := r.Metrics[Handoff+"-p50-ns"]
-		if !ok || !ok2 || hold.Count == 0 {
-			return 0, false
-		}
-		return float64(r.Load.Filled().Owners)*float64(hold.Sum)/float64(hold.Count) + handoff, true
-	}
-	v, ok := r.Metrics[name]
-	return v, ok
 }
 
 // Check returns an error if c could never be judged.
@@ -117,16 +91,15 @@ type beside struct {
 	block   int
 }
 
-// pick collects the values of p by variant and place.
-func (p Pick) pick(runs []Run) map[string]map[beside]reading {
+// pick collects the values of p by variant and place. Runs of one variant that are no
+// repetitions of each other are an error.
+func (p Pick) pick(runs []Run) (map[string]map[beside]reading, error) {
 	found := make(map[string]map[beside]reading)
+	first := make(map[string]*Run)
 	for i := range runs {
 		r := &runs[i]
-		if !p.matches(r) {
-			continue
-		}
-		v, ok := r.Derived(p.Metric)
-		if !ok {
+		v, ok := r.Metrics[p.Metric]
+		if !ok || !p.matches(r) {
 			continue
 		}
 		name := r.Algo
@@ -134,31 +107,34 @@ func (p Pick) pick(runs []Run) map[string]map[beside]reading {
 			name += "/" + r.Client
 		}
 		if found[name] == nil {
-			found[name] = make(map[beside]reading)
+			found[name], first[name] = make(map[beside]reading), r
 		}
-		rates := r.Valid.Rates && OfWindow(p.Metric)
-		found[name][beside{r.Session, r.Block}] = reading{v, r.Valid.OK || rates, rates, r.Thin(p.Metric), r.Valid.Reasons}
+		if d := differ(first[name], r); d != "" {
+			return nil, fmt.Errorf("the runs of %s at %s are no repetitions of each other, they differ in %s", name, p.At, d)
+		}
+		found[name][beside{r.Session, r.Block}] = reading{v, r.Valid.OK, r.Valid.Reasons}
 	}
-	return found
+	return found, nil
 }
 
 // A reading is one value, or one ratio of two that were measured in one block.
 type reading struct {
 	value   float64
-	counts  bool // it comes from runs that are valid as far as the value goes
-	rates   bool // and from one of which only the rates are
-	thin    bool // a percentile in it is of too few values
+	valid   bool // the runs that it comes from are
 	reasons []string
 }
 
 // Judge says whether runs bear c out. A ratio is taken within each block, whose
 // runs were interleaved, and its median over the blocks is judged, or each of them
 // if c says Every. Blocks with a run that is not valid count for Every, and else only if
-// there is no other; where all are such, Doubt says so. For what is counted in the
-// window, a run is valid if its rates are.
+// there is no other; where all are such, Doubt says so.
 func (c Claim) Judge(runs []Run) Verdict {
 	v := Verdict{Claim: c}
-	of := c.Of.pick(runs)
+	of, err := c.Of.pick(runs)
+	if err != nil {
+		v.Missing = err.Error()
+		return v
+	}
 	switch len(of) {
 	case 0:
 		v.Missing = fmt.Sprintf("no run of %s at %s has %s", strings.Join(c.Of.Variants, ", "), c.Of.At, c.Of.Metric)
@@ -175,7 +151,11 @@ func (c Claim) Judge(runs []Run) Verdict {
 	if len(c.Over.Variants) == 0 {
 		values = slices.Collect(maps.Values(of[v.Of]))
 	} else {
-		over := c.Over.pick(runs)
+		over, err := c.Over.pick(runs)
+		if err != nil {
+			v.Missing = err.Error()
+			return v
+		}
 		v.Over = best(over, c.Over.Metric)
 		if v.Over == "" {
 			v.Missing = fmt.Sprintf("no run of %s at %s has %s", strings.Join(c.Over.Variants, ", "), c.Over.At, c.Over.Metric)
@@ -183,10 +163,7 @@ func (c Claim) Judge(runs []Run) Verdict {
 		}
 		for at, top := range of[v.Of] {
 			if bottom, ok := over[v.Over][at]; ok && bottom.value > 0 {
-				values = append(values, reading{
-					top.value / bottom.value, top.counts && bottom.counts, top.rates || bottom.rates, top.thin || bottom.thin,
-					slices.Concat(top.reasons, bottom.reasons),
-				})
+				values = append(values, reading{top.value / bottom.value, top.valid && bottom.valid, slices.Concat(top.reasons, bottom.reasons)})
 			}
 		}
 	}
@@ -220,26 +197,18 @@ func best(found map[string]map[beside]reading, metric string) string {
 
 // weigh fills the point of v and compares it with the bounds.
 func (v *Verdict) weigh(values []reading) {
-	var counted, all []float64
+	var valid, all []float64
 	why := make(map[string]int)
-	thin, every := 0, v.Claim.Every || !slices.ContainsFunc(values, func(s reading) bool { return s.counts })
 	for _, s := range values {
 		all = append(all, s.value)
-		if s.thin && (s.counts || every) {
-			thin++
-		}
-		if s.counts {
-			counted = append(counted, s.value)
-			if s.rates {
-				v.Rates++
-			}
+		if s.valid {
+			valid = append(valid, s.value)
 		}
 		for _, r := range s.reasons {
 			why[r]++
 		}
 	}
-	if len(counted) == 0 {
-		counted = all
+	if len(valid) == 0 {
 		reasons := slices.SortedFunc(maps.Keys(why), func(a, b string) int {
 			return cmp.Or(cmp.Compare(why[b], why[a]), cmp.Compare(a, b))
 		})
@@ -249,16 +218,13 @@ func (v *Verdict) weigh(values []reading) {
 		}
 	}
 	c := v.Claim
-	if c.Every {
-		counted = all // a block may be invalid for what the claim is about
+	if c.Every || v.Doubt != "" {
+		valid = all // a block may be invalid for what the claim is about
 	}
-	v.Point, v.Thin = PointOf(counted), thin
+	v.Point = PointOf(valid)
 	least, most := v.Point.Median, v.Point.Median
 	if c.Every {
 		least, most = v.Point.Min, v.Point.Max
 	}
-	v.Held = v.Doubt == "" &&
-		(c.Least == nil || least >= *c.Least) &&
-		(c.Most == nil || most <= *c.Most) &&
-		(c.Low == nil || v.Point.Low >= *c.Low)
+	v.Held = v.Doubt == "" && (c.Least == nil || least >= *c.Least) && (c.Most == nil || most <= *c.Most)
 }

@@ -8,10 +8,13 @@ func (r *Run) GaveUp() (n, of int64) {
 	if r.Load.Wait <= 0 {
 		return 0, 0
 	}
-	grants, _ := volume(r)
+	grants := r.grants()
 	n = int64(math.Round(r.Metrics[Timeouts]))
 	return n, n + int64(math.Round(grants))
 }
+
+// grants is how many grants r counted in its window.
+func (r *Run) grants() float64 { return r.Metrics[AcqRate] * r.Window.Seconds() }
 
 // MostGaveUp tells whether most of n waits did, as [Run.GaveUp] counts them; false
 // for none. Percentiles of the acquires that were granted must then not stand alone:

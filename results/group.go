@@ -82,16 +82,15 @@ func (p Point) Interval() string {
 // 95 % confidence: 1 − 2·½⁶ = 0.969, while 1 − 2·½⁵ = 0.938.
 const minInterval = 6
 
-// Groups sorts runs into groups, in the order of algorithm, client, server and
-// load (keys, hold, rate, owners). It computes Efficiency where the yardstick
+// Groups sorts runs into groups, in the order of their dimensions. It computes Efficiency where the yardstick
 // ran beside a run that lacks it. Runs is unchanged.
 func Groups(runs []Run) []Group {
 	runs = Relate(runs)
-	byID := make(map[identity]*Group)
+	byID := make(map[string]*Group)
 	var order []*Group
 	for i := range runs {
 		r := &runs[i]
-		id := identify(r)
+		id := identity(r)
 		g := byID[id]
 		if g == nil {
 			g = &Group{
@@ -112,29 +111,20 @@ func Groups(runs []Run) []Group {
 	return list
 }
 
+// compareGroups orders by dimension, those along which a line runs last.
 func compareGroups(a, b *Group) int {
-	return cmp.Or(
-		cmp.Compare(a.Algo, b.Algo),
-		cmp.Compare(a.Client, b.Client),
-		cmp.Compare(a.Server.Kind, b.Server.Kind),
-		cmp.Compare(a.Server.Product, b.Server.Product),
-		cmp.Compare(a.Server.Version, b.Server.Version),
-		cmp.Compare(a.Server.Source, b.Server.Source),
-		cmp.Compare(a.Server.Topology, b.Server.Topology),
-		cmp.Compare(a.Load.Keys, b.Load.Keys),
-		cmp.Compare(a.Load.Skew, b.Load.Skew),
-		cmp.Compare(a.Load.Hold.Mean, b.Load.Hold.Mean),
-		cmp.Compare(a.Load.Hold.String(), b.Load.Hold.String()),
-		cmp.Compare(a.Load.Rate, b.Load.Rate),
-		cmp.Compare(a.Load.Shared, b.Load.Shared),
-		cmp.Compare(a.Load.RTT, b.Load.RTT),
-		cmp.Compare(a.Env.CPUs, b.Env.CPUs),
-		cmp.Compare(a.Env.ServerCPUs, b.Env.ServerCPUs),
-		cmp.Compare(a.Load.Procs, b.Load.Procs),
-		cmp.Compare(a.Load.Clients, b.Load.Clients),
-		cmp.Compare(a.Load.Owners, b.Load.Owners),
-		cmp.Compare(a.Trial, b.Trial),
-	)
+	all := Dimensions()
+	for _, last := range []bool{false, true} {
+		for _, d := range all {
+			if d.Last != last {
+				continue
+			}
+			if c := d.Compare(d.At(&a.Runs[0]), d.At(&b.Runs[0])); c != 0 {
+				return c
+			}
+		}
+	}
+	return 0
 }
 
 // summarise fills what g says about its runs.
@@ -267,24 +257,20 @@ const maxWaitShare = 0.2
 // Starves tells whether somebody waited so long that the window of r is too short to say
 // for how long others may.
 func (r *Run) Starves() bool {
-	return r.Load.Ops == 0 && r.Metrics[LongestWait] > maxWaitShare*float64(r.Load.For)
+	return r.Load.Ops == 0 && r.Metrics[LongestWait] > maxWaitShare*float64(r.Window)
 }
 
 // Relate returns runs with Efficiency in the metrics of each run beside which
 // the yardstick ran: in the same session and block, under the same load but for
-// the round trip, since it makes none. Where it did not, or a run has an Efficiency already, nothing is added. Runs is
-// unchanged.
+// the round trip, since it makes none. Where it did not, or a run has an Efficiency
+// already, nothing is added. Runs is unchanged.
 func Relate(runs []Run) []Run {
 	type place struct {
 		session string
 		block   int
-		load    Load
+		load    string
 	}
-	at := func(r *Run) place {
-		l := asked(r.Load)
-		l.RTT = 0
-		return place{r.Session, r.Block, l}
-	}
+	at := func(r *Run) place { return place{r.Session, r.Block, loadOf(r)} }
 	bound := make(map[place]float64)
 	for i := range runs {
 		if r := &runs[i]; r.Algo == YardstickOf(r.Load) && r.Valid.OK {

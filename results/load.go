@@ -33,15 +33,14 @@ type Load struct {
 	// each way; 0 is no proxy, and so are locks that need no server.
 	RTT time.Duration `json:"rtt_ns,omitempty"`
 
-	Hold   Dist   `json:"hold"`    // time inside the lock, as asked
-	HoldBy string `json:"hold_by"` // of a stored run, how a hold was waited for: "timer", "spin", or "none" for a hold of 0; "nanosleep" and "sleep" in older runs
-	Think  Dist   `json:"think"`   // closed loop: time between a release and the next acquire
+	Hold  Dist `json:"hold"`  // time inside the lock, as asked
+	Think Dist `json:"think"` // closed loop: time between a release and the next acquire
 
 	Rate float64       `json:"rate"`    // arrivals a second (Poisson, open loop); 0 is a closed loop
 	Wait time.Duration `json:"wait_ns"` // bound of one acquire; 0 waits until the run ends
 
 	Warmup time.Duration `json:"warmup_ns"` // least time before measuring
-	For    time.Duration `json:"for_ns"`    // measured window; of a stored run that Ops bounds, as achieved
+	For    time.Duration `json:"for_ns"`    // measured window
 	// Grown is how many times as long as asked the window was made, so that waits fit in
 	// it; 0 is as asked.
 	Grown int   `json:"grown,omitempty"`

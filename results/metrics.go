@@ -118,16 +118,6 @@ func percentiles() []percentile {
 	return []percentile{{"p50", 50}, {"p90", 90}, {"p99", 99}, {"p99.9", 99.9}}
 }
 
-// OfWindow tells whether a metric is a count of the measured window, or a ratio
-// of two, in which the waits of the owners have no part; see [Valid].
-func OfWindow(name string) bool {
-	switch name {
-	case AcqRate, CmdsPerAcq, AttemptsPerAcq, WakeupsPerAcq, SrvCmdsPerAcq, SrvCPUPerAcq, SrvLoadCPUPerAcq, SrvNetPerAcq, CliCPUPerAcq, CliAllocs:
-		return true
-	}
-	return false
-}
-
 // Better tells in which direction a metric improves: "higher", "lower", or ""
 // for one that describes and does not judge.
 func Better(name string) string {

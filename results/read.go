@@ -114,7 +114,7 @@ func explain(err error, line []byte) error {
 
 // ReadFiles reads all runs of the named files, in order, and all errors. A run
 // that was read before, from another file or the same, is an error too: it is
-// not a second observation.
+// not a second observation. One that was measured again is passed over, see [Latest].
 func ReadFiles(names ...string) ([]Run, []error) {
 	var runs []Run
 	var errs []error
@@ -139,5 +139,5 @@ func ReadFiles(names ...string) ([]Run, []error) {
 		}
 		_ = f.Close() // nothing was written
 	}
-	return runs, errs
+	return Latest(runs), errs
 }

@@ -47,13 +47,14 @@ func TestReadNamesTheBadLineAndGoesOn(t *testing.T) {
 		"a number":       {"7", []string{"number", "object"}},
 		"no schema":      {`{"a":1}`, []string{"no schema"}},
 		"null":           {"null", []string{"no schema"}},
-		"newer schema":   {`{"schema":2,"id":[1]}`, []string{"schema 2", "newer lockbench"}},
+		"newer schema":   {`{"schema":3,"id":[1]}`, []string{"schema 3", "newer lockbench"}},
+		"older schema":   {`{"schema":1,"id":[1]}`, []string{"schema 1", "measure it again"}},
 		"schema of text": {`{"schema":"1"}`, []string{"schema", "string"}},
-		"wrong type":     {`{"schema":1,"metrics":{"acq/s":"fast"}}`, []string{"metrics", "string"}},
+		"wrong type":     {`{"schema":2,"metrics":{"acq/s":"fast"}}`, []string{"metrics", "string"}},
 		"bad duration":   {strings.Replace(good, `"hold":"1ms"`, `"hold":"soon"`, 1), []string{`"soon"`}},
 		"number too big": {strings.Replace(good, `"jain":0.75`, `"jain":1e999`, 1), []string{"1e999"}},
 		"no id":          {change(func(r *Run) { r.ID = "" }), []string{`missing: ["id"]`}},
-		"little else":    {`{"schema":1}`, []string{"id", "trial", "time", "algo", "metrics"}},
+		"little else":    {`{"schema":2}`, []string{"id", "trial", "time", "algo", "metrics"}},
 		"bad histogram":  {change(func(r *Run) { r.Hist[Acquire] = "AAAA" }), []string{"histogram acquire", "HdrHistogram"}},
 		"no exact":       {change(func(r *Run) { delete(r.Exact, Hold) }), []string{"no exact numbers of hold"}},
 		"no histogram":   {change(func(r *Run) { delete(r.Hist, Hold) }), []string{"no histogram of hold"}},
@@ -217,8 +218,8 @@ func FuzzRead(f *testing.F) {
 	}
 	f.Add(golden)
 	f.Add(golden[:len(golden)/3])
-	f.Add([]byte("{}\n\nnull\n[1]\n{\"schema\":1}\n"))
-	f.Add([]byte(`{"schema":1,"id":"a","trial":"b","time":"2026-01-01T00:00:00Z","algo":"c","metrics":{},"load":{"hold":"exp:1s"}}`))
+	f.Add([]byte("{}\n\nnull\n[1]\n{\"schema\":2}\n"))
+	f.Add([]byte(`{"schema":2,"id":"a","trial":"b","time":"2026-01-01T00:00:00Z","algo":"c","metrics":{},"load":{"hold":"exp:1s"}}`))
 	small := line(f, sample(f, "small", 1))
 	f.Add([]byte(small + "\n" + small))
 	f.Fuzz(func(t *testing.T, b []byte) {

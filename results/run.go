@@ -13,9 +13,9 @@ import (
 	"time"
 )
 
-// Schema is the version of the record that this program writes. A reader
-// accepts this version and, with what it knows, older ones.
-const Schema = 1
+// Schema is the version of the record that this program writes, and the only one that
+// it reads: what a run was measured by changed with it.
+const Schema = 2
 
 // Yardstick names the algorithm that no distributed lock beats: a mutex in
 // memory. Efficiencies are ratios to it and pictures draw it as the bound.
@@ -38,26 +38,30 @@ func IsYardstick(algo string) bool { return algo == Yardstick || algo == SharedY
 // Run is one measured trial: one variant under one load on fresh keys and
 // connections. It is the unit of replication.
 type Run struct {
-	Schema  int       `json:"schema"`
-	ID      string    `json:"id"`      // of this run; its keys lived under "lb:{ID}:"
-	Session string    `json:"session"` // shared by all runs of one command
-	Block   int       `json:"block"`   // 0, 1, …: the repetition; runs of one block are interleaved and compare
-	Trial   string    `json:"trial"`   // benchstat-ready name, see harness.Trial.Name
-	Time    time.Time `json:"time"`    // when the measured window began, UTC
+	Schema  int    `json:"schema"`
+	ID      string `json:"id"`      // of this run; its keys lived under "lb:{ID}:"
+	Session string `json:"session"` // shared by all runs of one command
+	Block   int    `json:"block"`   // 0, 1, …: the repetition; runs of one block are interleaved and compare
+	// Again is 0, or how many times the block was measured again when this run was made. Of
+	// one trial in a block only the last run counts, see [Latest].
+	Again int       `json:"again,omitempty"`
+	Trial string    `json:"trial"` // benchstat-ready name, see TrialName
+	Time  time.Time `json:"time"`  // when the measured window began, UTC
 
 	Algo   string   `json:"algo"`
 	Client string   `json:"client"` // "" where there is only one
 	Unsafe []string `json:"unsafe"` // the hazards that the variant declares
 
-	// Guarantee is what the numbers of this run buy; nil in runs from before it was
-	// recorded.
+	// Guarantee is what the numbers of this run buy; nil if that is not known.
 	Guarantee *Guarantee `json:"guarantee,omitempty"`
 
 	Server Server          `json:"server"`
-	Config json.RawMessage `json:"config"` // lock.Config as it was in force
-	Load   Load            `json:"load"`
-	Faults []Fault         `json:"faults,omitempty"`
+	Config json.RawMessage `json:"config"`                 // lock.Config as it was in force
+	Load   Load            `json:"load"`                   // as asked
+	Asked  []string        `json:"asked_faults,omitempty"` // as on the command line, such as "pause@2s+300ms", sorted
+	Faults []Fault         `json:"faults,omitempty"`       // those that struck
 	Env    Env             `json:"env"`
+	Window time.Duration   `json:"window_ns"` // measured, as achieved
 
 	Metrics Metrics `json:"metrics"`
 	Valid   Valid   `json:"valid"`
@@ -134,16 +138,8 @@ type Violation struct {
 }
 
 // Valid says whether the run may be believed. Reasons is empty if OK.
-//
-// Rates is set if not OK for no other reason than that waits were long against
-// the window, as those of a lock that starves its owners are in any window:
-// Little's law is off, owners still waited after the end, or the median wait moved
-// although the throughput did not. What is known of the
-// waits is then too little, but what was counted in the window, such as grants and
-// the CPU time that they took, was all counted; see [OfWindow].
 type Valid struct {
 	OK      bool     `json:"ok"`
-	Rates   bool     `json:"rates,omitempty"`
 	Reasons []string `json:"reasons,omitempty"`
 	// Disturbed is set if all reasons lie outside of lock, load and harness: somebody else
 	// used the machine. To measure again may help.
@@ -189,12 +185,14 @@ type Env struct {
 	Processes   int     `json:"processes,omitempty"` // in which the owners lived, each on its own; 0 is within the one that measured
 	Commit      string  `json:"commit"`              // of this module, "+dirty" if changed
 	Seed        uint64  `json:"seed,string"`
-	Timer       string  `json:"timer,omitempty"` // what owners waited on: "timerfd", or "runtime" where there is none; "" in runs from before it was recorded
+	Timer       string  `json:"timer,omitempty"` // what owners waited on: "timerfd", or "runtime" where there is none
+
+	HoldBy string `json:"hold_by,omitempty"` // how a hold was waited for: "timer", "spin", or "none" for a hold of 0
 
 	// Probes, taken just before the run, in ns.
 	RTTp50          int64 `json:"rtt_p50_ns,omitempty"`          // PING to the first server, as the clients reach it
 	RTTp99          int64 `json:"rtt_p99_ns,omitempty"`          // of the same 100 or fewer, so the longest of them
-	TimerOvershoot  int64 `json:"timer_overshoot_ns,omitempty"`  // median of an owner's wait of 1 ms beyond 1 ms; of time.Sleep where Timer is ""
+	TimerOvershoot  int64 `json:"timer_overshoot_ns,omitempty"`  // median of an owner's wait of 1 ms beyond 1 ms
 	ClockResolution int64 `json:"clock_resolution_ns,omitempty"` // smallest step seen between two readings
 	Wakeup          int64 `json:"wakeup_ns,omitempty"`           // median from a channel send to the receiver running
 }

@@ -24,13 +24,14 @@ func sample(t testing.TB, id string, n int) Run {
 		Server: Server{Kind: "redis", Product: "redis", Version: "7.0.15", Source: "binary", Nodes: []string{"redis://127.0.0.1:6399"}},
 		Config: json.RawMessage(`{"ttl_ns":10000000000,"retry":{"delay_ns":2000000,"limit":0}}`),
 		Load: Load{
-			Clients: 2, Owners: 8, Keys: 1, Hold: Dist{Kind: "fixed", Mean: time.Millisecond}, HoldBy: "nanosleep",
+			Clients: 2, Owners: 8, Keys: 1, Hold: Dist{Kind: "fixed", Mean: time.Millisecond},
 			Think: Dist{Kind: "exp", Mean: time.Millisecond}, Wait: 10 * time.Second, For: 2 * time.Second,
 		},
 		Env: Env{
 			OS: "linux", Arch: "amd64", Kernel: "6.1.0", CPU: "Some CPU @ 2.00GHz", Cores: 2, Go: "go1.26",
 			GOMAXPROCS: 2, Commit: "0123abc", Seed: 1<<63 + 1, RTTp50: 40_000, RTTp99: 90_000,
 		},
+		Window:  2 * time.Second,
 		Metrics: Metrics{AcqRate: float64(n) / 2, Jain: 0.75, Violations: 0, Timeouts: 3, CmdsPerAcq: 2.5},
 		Valid:   Valid{OK: true},
 	}

@@ -149,8 +149,8 @@ func TestAppendRefusesOtherFiles(t *testing.T) {
 	for text, want := range map[string]string{
 		"":                                "",
 		"{\"sch":                          "", // cut short
-		"{\"schema\":1,\"id\":\"x":        "",
-		"\n{\"schema\":1,\"id\":\"x\"}\n": "",
+		"{\"schema\":2,\"id\":\"x":        "",
+		"\n{\"schema\":2,\"id\":\"x\"}\n": "",
 		"package main\n":                  "not JSON",
 		"{\"a\":1}\n":                     "no schema",
 		"[1,2]":                           "a run is an object",

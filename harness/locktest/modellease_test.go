@@ -248,11 +248,3 @@ func (r richLocker) AcquireSharedAs(ctx context.Context, key, owner string) (loc
 func (r richLocker) blind() *modelLocker {
 	return &modelLocker{kind: r.kind, bug: "frees whoever holds it", c: r.c, addr: r.addr, slots: r.slots, shared: r.shared, closed: r.closed}
 }
-
-func (r richLocker) Inspect(_ context.Context, key string) (lock.Info, error) {
-	a, err := r.ask(request{Op: "look", Keys: []string{key}})
-	if r.bug == "sees nobody" {
-		return lock.Info{}, err
-	}
-	return lock.Info{Owner: a.Owner, TTL: a.TTL}, err
-}

@@ -40,7 +40,6 @@ func optionalCases() []Case {
 			Name: "switch-names", Needs: lock.Switch, run: switchNames,
 			Sentence: "Switch makes the named engine the active one; Variant.Engines has the names.",
 		},
-		{Name: "inspect", Moot: lock.NoExclusion, run: inspect, Sentence: "Inspect reports who holds key, for how long, and who waits."},
 	}
 }
 
@@ -409,37 +408,5 @@ func switchNames(e *env) {
 	}
 	if err := e.switchTo(l, "no such engine"); err == nil {
 		e.Broken("Switch to an engine that is not there returned no error")
-	}
-}
-
-// inspect looks at a free key and at a held one, where the Locker can.
-func inspect(e *env) {
-	l := e.open(long)
-	i, ok := l.(lock.Inspector)
-	if !ok {
-		return
-	}
-	key := e.key("k")
-	look := func() lock.Info {
-		info, err := i.Inspect(e.Context(), key)
-		if err != nil {
-			e.Fatalf("inspect: %v", err)
-		}
-		return info
-	}
-	if info := look(); info != (lock.Info{}) {
-		e.Broken("a free key is reported as %+v", info)
-	}
-	lease := e.take(e.open(long), key)
-	info := look()
-	if info.Owner == "" || info.TTL < 0 || info.TTL > long {
-		e.Broken("a held key is reported as %+v", info)
-	}
-	if info.TTL == 0 && !e.v.Unsafe.Has(lock.Crash) && e.v.Needs.Kind != "" {
-		e.Broken("a lease of %v is reported to have no end", long)
-	}
-	e.free(lease)
-	if info := look(); info != (lock.Info{}) {
-		e.Broken("a released key is reported as %+v", info)
 	}
 }

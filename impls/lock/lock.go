@@ -113,19 +113,6 @@ type Switcher interface {
 	Switch(ctx context.Context, engine string) error
 }
 
-// Inspector is the Locker that can look at a key without taking it.
-type Inspector interface {
-	// Inspect reports who holds key, for how long, and who waits.
-	Inspect(ctx context.Context, key string) (Info, error)
-}
-
-// Info is what an Inspector saw. The zero value is a free key.
-type Info struct {
-	Owner   string        // the holder, "" if the key is free
-	TTL     time.Duration // what is left of the lease, 0 if it has no end
-	Waiters int           // owners known to the service to be waiting
-}
-
 // Extender is the Lease whose end can be moved (Caps: Extend).
 type Extender interface {
 	// Extend sets the remaining time of the lease to ttl from now, or returns
