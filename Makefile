@@ -11,7 +11,7 @@ LINT    := $(GO) run github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.1
 # wait, for a lease to end or a server to come up, so one package more than there are
 # cores is tested at a time, and first those that take longest.
 FLAGS   := -timeout=60m -p=$(shell expr $$(getconf _NPROCESSORS_ONLN) + 1)
-ALL     := ./impls ./bench ./impls/redis ./...
+ALL     := ./impls ./bench ./impls/redis/queue ./impls/redis ./...
 # It says at the end what this machine could not test, which go test keeps to itself.
 TEST    := $(GO) run ./bench/tests $(if $(FAILURES),-fail $(FAILURES)) $(if $(AGAIN),-again $(AGAIN)) $(FLAGS)
 

@@ -32,21 +32,26 @@ var floors = map[string][]string{
 	"harness":                  {"impls/lock", "results", "harness/server", "harness/fault"},
 	"harness/locktest":         {"impls/lock", "harness", "harness/fault"},
 	"impls/local":              {"impls/lock"},
-	"impls/redis":              {"impls/lock"},
-	"impls/redis/goredis":      {"impls/lock", "impls/redis"},
-	"impls/redis/redigo":       {"impls/lock", "impls/redis"},
-	"impls/redis/rueidis":      {"impls/lock", "impls/redis"},
+	"impls/redis/wire":         {"impls/lock"},
+	"impls/redis/goredis":      {"impls/lock", "impls/redis/wire"},
+	"impls/redis/redigo":       {"impls/lock", "impls/redis/wire"},
+	"impls/redis/rueidis":      {"impls/lock", "impls/redis/wire"},
+	"impls/redis/queue":        {"impls/lock", "impls/redis/wire"},
+	"impls/redis":              {"impls/lock", "impls/redis/wire", "impls/redis/queue"},
 	"impls/sql":                {"impls/lock"},
 	"impls/zookeeper":          {"impls/lock"},
 	"impls/etcd":               {"impls/lock"},
 	"impls/failover":           {"impls/lock"},
-	"impls/peer":               {"impls/lock", "impls/etcd", "impls/redis", "impls/redis/goredis"},
+	"impls/peer":               {"impls/lock", "impls/etcd", "impls/redis/wire", "impls/redis/goredis"},
 	"impls":                    {"impls/etcd", "impls/failover", "impls/local", "impls/lock", "impls/peer", "impls/redis", "impls/redis/goredis", "impls/redis/redigo", "impls/redis/rueidis", "impls/sql", "impls/zookeeper"},
 	"plots":                    {"results"},
 	"bench/tests":              nil,
 	"bench/lockbench":          {"bench"},
 	"bench/theory":             {"impls", "impls/lock", "results", "harness", "harness/server"},
 	"bench":                    {"impls", "impls/lock", "results", "harness", "harness/server", "harness/server/etcdchild", "harness/fault", "plots"},
+
+	// What only tests import.
+	"impls/redis/internal/redistest": {"impls/lock", "impls/redis/wire", "impls/redis/goredis", "impls/redis/redigo", "impls/redis/rueidis", "harness/server"},
 }
 
 func TestFloors(t *testing.T) {

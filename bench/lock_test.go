@@ -16,8 +16,8 @@ import (
 	"github.com/lockbench/lockbench/harness/locktest"
 	"github.com/lockbench/lockbench/harness/server"
 	"github.com/lockbench/lockbench/impls/lock"
-	"github.com/lockbench/lockbench/impls/redis"
 	"github.com/lockbench/lockbench/impls/redis/goredis"
+	"github.com/lockbench/lockbench/impls/redis/wire"
 )
 
 // locked is `lockbench lock` on url with the words of rest.
@@ -26,7 +26,7 @@ func locked(t testing.TB, url string, rest ...string) *exec.Cmd {
 }
 
 // look opens a connection to url to see what is there.
-func look(t testing.TB, url string) redis.Conn {
+func look(t testing.TB, url string) wire.Conn {
 	t.Helper()
 	conn, err := goredis.Dial(t.Context(), lock.Endpoint(url), lock.Config{}.Filled())
 	if err != nil {
@@ -36,7 +36,7 @@ func look(t testing.TB, url string) redis.Conn {
 	return conn
 }
 
-func do(t testing.TB, conn redis.Conn, args ...any) any {
+func do(t testing.TB, conn wire.Conn, args ...any) any {
 	t.Helper()
 	reply, err := conn.Do(t.Context(), args...)
 	if err != nil {

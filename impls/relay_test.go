@@ -14,8 +14,8 @@ import (
 	"github.com/lockbench/lockbench/harness/server"
 	"github.com/lockbench/lockbench/impls"
 	"github.com/lockbench/lockbench/impls/lock"
-	"github.com/lockbench/lockbench/impls/redis"
 	"github.com/lockbench/lockbench/impls/redis/goredis"
+	"github.com/lockbench/lockbench/impls/redis/wire"
 	"github.com/lockbench/lockbench/results"
 )
 
@@ -87,7 +87,7 @@ func relayed() lock.Variant {
 				return nil, err
 			}
 			r := &relay{line: line, conn: conn, inbox: "relay:" + strconv.FormatInt(lockers.Add(1), 10), turn: make(chan struct{}, 1)}
-			r.sub, err = conn.Subscribe(ctx, redis.Handler{Message: func(string, string) { r.turn <- struct{}{} }})
+			r.sub, err = conn.Subscribe(ctx, wire.Handler{Message: func(string, string) { r.turn <- struct{}{} }})
 			if err == nil {
 				err = r.sub.Add(ctx, r.inbox)
 			}
@@ -110,8 +110,8 @@ type relayLine struct {
 // relay is one Locker, and as long as it is held its own lease.
 type relay struct {
 	line  *relayLine
-	conn  redis.Conn
-	sub   redis.Subscription
+	conn  wire.Conn
+	sub   wire.Subscription
 	inbox string
 	turn  chan struct{}
 }

@@ -24,8 +24,8 @@ import (
 	library "github.com/redis/go-redis/v9"
 
 	"github.com/lockbench/lockbench/impls/lock"
-	"github.com/lockbench/lockbench/impls/redis"
 	"github.com/lockbench/lockbench/impls/redis/goredis"
+	"github.com/lockbench/lockbench/impls/redis/wire"
 )
 
 // Variants lists the locks of other people that are measured beside ours.
@@ -53,7 +53,7 @@ func Variants() []lock.Variant {
 // A client is one of go-redis, which its Conn closes.
 type client struct {
 	library.UniversalClient
-	conn redis.Conn
+	conn wire.Conn
 }
 
 func (c client) Close() error {
@@ -66,7 +66,7 @@ func (c client) Close() error {
 // clients makes a client for each node of d, as our own locks use it. Config.Count
 // counts their commands.
 func clients(ctx context.Context, d lock.Deployment, c lock.Config) ([]client, error) {
-	conns, err := redis.Reach(ctx, goredis.Dial, d, c)
+	conns, err := wire.Reach(ctx, goredis.Dial, d, c)
 	if err != nil {
 		return nil, err
 	}
@@ -153,7 +153,7 @@ func keep(ctx context.Context, c lock.Config, lease lock.Lease) (lock.Lease, err
 // unless it proves that the server did nothing.
 func doubt(err error) error {
 	var refused library.Error
-	if errors.As(err, &refused) || errors.Is(err, redis.ErrUnsent) ||
+	if errors.As(err, &refused) || errors.Is(err, wire.ErrUnsent) ||
 		errors.Is(err, library.ErrClosed) || errors.Is(err, library.ErrPoolTimeout) {
 		return fmt.Errorf("peer: %w", err)
 	}

@@ -11,8 +11,8 @@ import (
 	"github.com/redis/rueidis/rueidislock"
 
 	"github.com/lockbench/lockbench/impls/lock"
-	"github.com/lockbench/lockbench/impls/redis"
 	"github.com/lockbench/lockbench/impls/redis/goredis"
+	"github.com/lockbench/lockbench/impls/redis/wire"
 )
 
 // rueidislockVariant is redis/rueidis's rueidislock: a majority of several keys,
@@ -63,7 +63,7 @@ func rueidislockVariant(algo string, tuned bool) lock.Variant {
 		},
 		Open: func(ctx context.Context, d lock.Deployment, c lock.Config) (lock.Locker, error) {
 			c = c.Filled()
-			checks, err := redis.Reach(ctx, goredis.Dial, d, c)
+			checks, err := wire.Reach(ctx, goredis.Dial, d, c)
 			if err != nil {
 				return nil, err
 			}
@@ -97,7 +97,7 @@ func rueidislockVariant(algo string, tuned bool) lock.Variant {
 
 // options are those of a client of what is at ep.
 func options(ep lock.Endpoint) (rueidis.ClientOption, error) {
-	a, err := redis.ParseAddress(ep)
+	a, err := wire.ParseAddress(ep)
 	if err != nil {
 		return rueidis.ClientOption{}, err
 	}
@@ -106,7 +106,7 @@ func options(ep lock.Endpoint) (rueidis.ClientOption, error) {
 		return rueidis.ClientOption{}, errors.New("peer: rueidis does not understand the address") // its text may quote the URL
 	}
 	if a.Topology != lock.Single {
-		o.InitAddress, o.Sentinel.MasterSet = a.Places(), a.Master
+		o.InitAddress, o.Sentinel.MasterSet = a.HostPorts(), a.Master
 		if o.TLSConfig != nil {
 			o.TLSConfig.ServerName = "" // which of the nodes it is, the dialer knows
 		}

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/lockbench/lockbench/impls/lock"
+	"github.com/lockbench/lockbench/impls/redis/wire"
 )
 
 //go:embed blpop_free.lua
@@ -34,7 +35,7 @@ var blpopPassSource string
 //
 // The server serves blocked clients first come, first served, so it is nearly
 // fair; a newcomer may still take the key between a release and the SET of the
-// one who was woken, who then waits again at the end of the line.
+// one who was woken, who then waits again at the end of the queue.
 //
 // A signal is lost if the waiter that took it dies or gives up before its SET,
 // and no release follows, since nobody holds the key. So no wait is longer than
@@ -47,7 +48,7 @@ var blpopPassSource string
 // one; a run has as many as owners, which is enough for one key, since one owner
 // holds it and does not wait. Waiters for whom there is no connection poll as
 // Config.Retry says.
-func blpop(client string, dial Dial) lock.Variant {
+func blpop(client string, dial wire.Dial) lock.Variant {
 	return lock.Variant{
 		Algo: "redis-blpop", Client: client,
 		Doc: "SET NX PX with a token; waiters sleep in BLPOP on a list of signals. " +
@@ -58,21 +59,21 @@ func blpop(client string, dial Dial) lock.Variant {
 		Unsafe: lock.Pause | lock.ServerClock | lock.Failover | lock.Restart,
 		Keys:   func(key string) []string { return []string{key, signalKey(key)} },
 		Open: func(ctx context.Context, d lock.Deployment, c lock.Config) (lock.Locker, error) {
-			free := NewScript(blpopFreeSource)
-			l, err := opener(dial, func(s *session) take {
+			free := wire.NewScript(blpopFreeSource)
+			l, err := opener(dial, func(s *wire.Session) take {
 				o := newOwned(s)
 				return func(ctx context.Context, key, owner string) (lock.Lease, error) {
 					sent := time.Now()
 					if ok, err := o.set(ctx, key, owner); err != nil || !ok {
 						return nil, err
 					}
-					return &blpopLease{session: s, free: free, key: key, owner: owner, deadline: sent.Add(s.c.TTL)}, nil
+					return &blpopLease{Session: s, free: free, key: key, owner: owner, deadline: sent.Add(s.Config.TTL)}, nil
 				}
 			})(ctx, d, c)
 			if err != nil {
 				return nil, err
 			}
-			return &blpopLocker{locker: l.(*locker), pass: NewScript(blpopPassSource), closed: make(chan struct{}), beds: make(chan struct{}, beds(c))}, nil
+			return &blpopLocker{locker: l.(*locker), pass: wire.NewScript(blpopPassSource), closed: make(chan struct{}), slots: make(chan struct{}, blockingConns(c))}, nil
 		},
 	}
 }
@@ -86,24 +87,24 @@ const (
 
 // signalKey names the list of key; see beside for what it has in common with
 // the name of a counter.
-func signalKey(key string) string { return beside(key, "signal") }
+func signalKey(key string) string { return wire.Beside(key, "signal") }
 
-// beds is how many connections may be blocked: all but one, which releases.
-func beds(c lock.Config) int {
+// blockingConns is how many connections may be blocked: all but one, which releases.
+func blockingConns(c lock.Config) int {
 	if c.Conns <= 0 {
-		return DefaultConns - 1
+		return wire.DefaultConns - 1
 	}
 	return c.Conns - 1
 }
 
 type blpopLocker struct {
 	*locker
-	pass *Script
-	beds chan struct{} // one for each connection that may be blocked
+	pass  *wire.Script
+	slots chan struct{} // one for each connection that may be blocked
 
-	mu     sync.Mutex
-	closed chan struct{}
-	asleep sync.WaitGroup // BLPOPs; Add only under mu and before closed
+	mu      sync.Mutex
+	closed  chan struct{}
+	blocked sync.WaitGroup // BLPOPs; Add only under mu and before closed
 }
 
 // Close ends the waits at once, and the BLPOPs behind them by their time-outs,
@@ -117,7 +118,7 @@ func (l *blpopLocker) Close() error {
 		close(l.closed)
 	}
 	l.mu.Unlock()
-	l.asleep.Wait()
+	l.blocked.Wait()
 	return l.locker.Close()
 }
 
@@ -126,24 +127,24 @@ func (l *blpopLocker) Close() error {
 // to be had for the wait.
 func (l *blpopLocker) Acquire(ctx context.Context, key string) (lock.Lease, error) {
 	uncut := context.WithoutCancel(ctx)
-	owner := l.owner()
+	owner := l.Owner()
 	woken := false
 	for n := 1; ; n++ {
 		if ctx.Err() != nil {
 			if woken {
-				l.hand(uncut, key)
+				l.passSignal(uncut, key)
 			}
 			return nil, fmt.Errorf("redis: wait ended after %d attempts: %w", n-1, lock.Ended(ctx))
 		}
-		l.c.Count.Attempt()
+		l.Config.Count.Attempt()
 		lease, err := l.take(uncut, key, owner)
 		if err != nil {
 			return nil, err
 		}
 		if lease != nil {
-			return l.granted(ctx, lease)
+			return l.Granted(ctx, lease)
 		}
-		if l.c.Retry.Limit > 0 && n >= l.c.Retry.Limit {
+		if l.Config.Retry.Limit > 0 && n >= l.Config.Retry.Limit {
 			return nil, fmt.Errorf("%w (after %d attempts)", lock.ErrHeld, n)
 		}
 		if woken, err = l.sleep(ctx, key, n-1); err != nil {
@@ -162,18 +163,18 @@ type popped struct {
 // may have ended, or ctx has.
 func (l *blpopLocker) sleep(ctx context.Context, key string, n int) (woken bool, err error) {
 	select {
-	case l.beds <- struct{}{}:
+	case l.slots <- struct{}{}:
 	default:
-		return false, l.doze(ctx, n)
+		return false, l.pause(ctx, n)
 	}
 	kept := true
 	defer func() {
 		if kept {
-			<-l.beds
+			<-l.slots
 		}
 	}()
 	uncut := context.WithoutCancel(ctx)
-	reply, err := l.do(uncut, "pttl", "PTTL", key)
+	reply, err := l.Do(uncut, "pttl", "PTTL", key)
 	if err != nil {
 		return false, err
 	}
@@ -185,62 +186,62 @@ func (l *blpopLocker) sleep(ctx context.Context, key string, n int) (woken bool,
 		left = maxBlock.Milliseconds()
 	}
 	// The client library would break off a read that lasts longer than Timeout.
-	block := min(time.Duration(left+1)*time.Millisecond, maxBlock, max(l.c.Timeout/2, time.Millisecond))
+	block := min(time.Duration(left+1)*time.Millisecond, maxBlock, max(l.Config.Timeout/2, time.Millisecond))
 	done, gone := make(chan popped), make(chan struct{})
 	kept = !l.spawn(func() { l.pop(uncut, key, block, done, gone) })
 	if kept {
-		return false, errClosed
+		return false, wire.ErrClosed
 	}
 	select {
 	case p := <-done:
 		switch {
 		case p.err == nil && p.reply != nil:
-			l.c.Count.Wakeup()
+			l.Config.Count.Wakeup()
 			return true, nil
-		case !errors.Is(p.err, ErrUnsent):
+		case !errors.Is(p.err, wire.ErrUnsent):
 			return false, p.err
 		}
-		return false, l.doze(ctx, n) // if the server is away, the next SET says so
+		return false, l.pause(ctx, n) // if the server is away, the next SET says so
 	case <-ctx.Done():
 		close(gone)
 		return false, nil // Acquire says so
 	case <-l.closed:
 		close(gone)
-		return false, errClosed
+		return false, wire.ErrClosed
 	}
 }
 
-// doze waits as those do that poll, for want of a connection to wait on.
-func (l *blpopLocker) doze(ctx context.Context, n int) error {
-	timer := time.NewTimer(l.c.Retry.Next(n))
+// pause waits as those do that poll, for want of a connection to wait on.
+func (l *blpopLocker) pause(ctx context.Context, n int) error {
+	timer := time.NewTimer(l.Config.Retry.Next(n))
 	defer timer.Stop()
 	select {
 	case <-timer.C:
 	case <-ctx.Done():
 	case <-l.closed:
-		return errClosed
+		return wire.ErrClosed
 	}
 	return nil
 }
 
-// pop waits for a signal and hands it to done, or on if gone is closed. It is
+// pop waits for a signal and sends it to done, or passes it on if gone is closed. It is
 // its own goroutine, because no context ends a BLPOP on every client library.
 func (l *blpopLocker) pop(ctx context.Context, key string, block time.Duration, done chan<- popped, gone <-chan struct{}) {
-	reply, err := l.do(ctx, "blpop", "BLPOP", signalKey(key), strconv.FormatFloat(block.Seconds(), 'f', 3, 64))
-	<-l.beds
+	reply, err := l.Do(ctx, "blpop", "BLPOP", signalKey(key), strconv.FormatFloat(block.Seconds(), 'f', 3, 64))
+	<-l.slots
 	select {
 	case done <- popped{reply, err}:
 	case <-gone:
 		if err == nil && reply != nil {
-			l.hand(ctx, key)
+			l.passSignal(ctx, key)
 		}
 	}
 }
 
-// hand passes on a signal that was taken and is not used. If that fails it is
+// passSignal passes on a signal that was taken and is not used. If that fails it is
 // lost, which costs the next waiter what is left of its block.
-func (l *blpopLocker) hand(ctx context.Context, key string) {
-	_, _ = l.eval(ctx, "pass", l.pass, []string{key, signalKey(key)}, signalLife.Milliseconds())
+func (l *blpopLocker) passSignal(ctx context.Context, key string) {
+	_, _ = l.Eval(ctx, "pass", l.pass, []string{key, signalKey(key)}, signalLife.Milliseconds())
 }
 
 // spawn runs f in a goroutine that Close waits for, or reports that l is closed.
@@ -252,20 +253,20 @@ func (l *blpopLocker) spawn(f func()) bool {
 		return false
 	default:
 	}
-	l.asleep.Go(f)
+	l.blocked.Go(f)
 	return true
 }
 
 type blpopLease struct {
-	*session
-	free       *Script
+	*wire.Session
+	free       *wire.Script
 	key, owner string
 	deadline   time.Time
 }
 
 // Release deletes the key and leaves one signal.
 func (b *blpopLease) Release(ctx context.Context) error {
-	return freed(b.eval(ctx, "release", b.free, []string{b.key, signalKey(b.key)}, b.owner, signalLife.Milliseconds()))
+	return wire.Freed(b.Eval(ctx, "release", b.free, []string{b.key, signalKey(b.key)}, b.owner, signalLife.Milliseconds()))
 }
 
 func (b *blpopLease) Lost() <-chan struct{} { return nil }

@@ -9,17 +9,14 @@ import (
 	"time"
 
 	"github.com/lockbench/lockbench/impls/lock"
+	"github.com/lockbench/lockbench/impls/redis/internal/redistest"
 )
 
 const signals = "{k}:signal"
 
 // acquire calls Acquire in a goroutine.
-func acquire(ctx context.Context, l lock.Locker, key string) <-chan result {
-	done := make(chan result, 1)
-	go func() {
-		lease, err := l.Acquire(ctx, key)
-		done <- result{lease, err}
-	}()
+func acquire(ctx context.Context, l lock.Locker, key string) <-chan redistest.Result {
+	done := redistest.Acquire(ctx, l, key)
 	return done
 }
 
@@ -27,7 +24,7 @@ func acquire(ctx context.Context, l lock.Locker, key string) <-chan result {
 func (s *server) blocked(t *testing.T, want string) {
 	t.Helper()
 	for end := time.Now().Add(30 * time.Second); ; time.Sleep(2 * time.Millisecond) {
-		info := s.do(t, "INFO", "clients").(string)
+		info := s.Do(t, "INFO", "clients").(string)
 		if got := field(info, "blocked_clients"); got == want {
 			return
 		} else if time.Now().After(end) {
@@ -41,7 +38,7 @@ func (s *server) blocked(t *testing.T, want string) {
 func eachPool(t *testing.T, test func(t *testing.T, s *server)) {
 	t.Helper()
 	eachServer(t, func(t *testing.T, s *server) {
-		if !s.shared {
+		if !s.Shared {
 			test(t, s)
 		}
 	})
@@ -51,19 +48,19 @@ func eachPool(t *testing.T, test func(t *testing.T, s *server)) {
 // no second.
 func TestBlpopWakes(t *testing.T) {
 	eachPool(t, func(t *testing.T, s *server) {
-		if !s.real {
+		if !s.Real {
 			return // the imitation does not tell who is blocked
 		}
-		held := mustTry(t, s.open(t, "redis-blpop", nil), "k")
+		held := redistest.MustTry(t, s.Open(t, "redis-blpop", nil), "k")
 		var count lock.Counters
-		v := s.variant(t, "redis-blpop")
-		l := openVariant(t, v, s.at, lock.Config{Count: &count})
+		v := s.Variant(t, "redis-blpop")
+		l := redistest.OpenVariant(t, v, s.At, lock.Config{Count: &count})
 		one, two := acquire(t.Context(), l, "k"), acquire(t.Context(), l, "k")
 		s.blocked(t, "2")
 		if err := held.Release(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		var first result
+		var first redistest.Result
 		rest := two
 		select {
 		case first = <-one:
@@ -72,27 +69,27 @@ func TestBlpopWakes(t *testing.T) {
 		case <-time.After(30 * time.Second):
 			t.Fatal("nobody was woken")
 		}
-		if first.err != nil {
-			t.Fatal(first.err)
+		if first.Err != nil {
+			t.Fatal(first.Err)
 		}
 		s.blocked(t, "1")
-		if err := first.lease.Release(t.Context()); err != nil {
+		if err := first.Lease.Release(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		second := wait(t, "the second waiter", rest)
-		if second.err != nil {
-			t.Fatal(second.err)
+		second := redistest.Wait(t, "the second waiter", rest)
+		if second.Err != nil {
+			t.Fatal(second.Err)
 		}
 		if _, _, wakeups := count.Read(); wakeups < 1 {
 			t.Errorf("%d wake-ups were counted", wakeups)
 		}
-		if err := second.lease.Release(t.Context()); err != nil {
+		if err := second.Lease.Release(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		if n := s.do(t, "LLEN", signals); n != int64(1) {
+		if n := s.Do(t, "LLEN", signals); n != int64(1) {
 			t.Errorf("%v signals are left, want the last release's", n)
 		}
-		if ttl := s.do(t, "PTTL", signals).(int64); ttl <= 0 || ttl > 1000 {
+		if ttl := s.Do(t, "PTTL", signals).(int64); ttl <= 0 || ttl > 1000 {
 			t.Errorf("a signal lives %d ms, want at most 1000", ttl)
 		}
 	})
@@ -102,50 +99,50 @@ func TestBlpopWakes(t *testing.T) {
 // key free when its own sleep ends, and not at the end of any lease.
 func TestBlpopLostSignal(t *testing.T) {
 	eachPool(t, func(t *testing.T, s *server) {
-		held := mustTry(t, s.open(t, "redis-blpop", nil), "k")
+		held := redistest.MustTry(t, s.Open(t, "redis-blpop", nil), "k")
 		asleep := make(chan struct{})
 		var once sync.Once
-		victim := acquire(t.Context(), s.open(t, "redis-blpop", func(_ context.Context, step string) error {
+		victim := acquire(t.Context(), s.Open(t, "redis-blpop", func(_ context.Context, step string) error {
 			if step == "before-blpop" {
 				once.Do(func() { close(asleep) })
 			}
-			if step == "after-blpop" && s.do(t, "EXISTS", "k") == int64(0) {
+			if step == "after-blpop" && s.Do(t, "EXISTS", "k") == int64(0) {
 				return errDeath // with the signal in hand
 			}
 			return nil
 		}), "k")
-		wait(t, "the victim's sleep", asleep)
-		if s.real {
+		redistest.Wait(t, "the victim's sleep", asleep)
+		if s.Real {
 			s.blocked(t, "1")
 		}
 		if err := held.Release(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		if r := wait(t, "the victim's death", victim); !errors.Is(r.err, errDeath) {
-			t.Fatalf("the victim: %v, %v", r.lease, r.err)
+		if r := redistest.Wait(t, "the victim's death", victim); !errors.Is(r.Err, errDeath) {
+			t.Fatalf("the victim: %v, %v", r.Lease, r.Err)
 		}
-		next := wait(t, "the next owner", acquire(t.Context(), s.open(t, "redis-blpop", nil), "k"))
-		if next.err != nil {
-			t.Fatal(next.err)
+		next := redistest.Wait(t, "the next owner", acquire(t.Context(), s.Open(t, "redis-blpop", nil), "k"))
+		if next.Err != nil {
+			t.Fatal(next.Err)
 		}
 
 		// The same with a waiter that slept before the signal was lost: nothing
 		// wakes it, the bound of its sleep does.
 		sleeping := make(chan struct{})
 		var sleeps sync.Once
-		waiter := acquire(t.Context(), s.open(t, "redis-blpop", func(_ context.Context, step string) error {
+		waiter := acquire(t.Context(), s.Open(t, "redis-blpop", func(_ context.Context, step string) error {
 			if step == "before-blpop" {
 				sleeps.Do(func() { close(sleeping) })
 			}
 			return nil
 		}), "k")
-		wait(t, "the waiter's sleep", sleeping)
-		s.do(t, "DEL", "k", signals) // a release whose signal somebody took and lost
-		r := wait(t, "the waiter that nobody wakes", waiter)
-		if r.err != nil {
-			t.Fatal(r.err)
+		redistest.Wait(t, "the waiter's sleep", sleeping)
+		s.Do(t, "DEL", "k", signals) // a release whose signal somebody took and lost
+		r := redistest.Wait(t, "the waiter that nobody wakes", waiter)
+		if r.Err != nil {
+			t.Fatal(r.Err)
 		}
-		if err := r.lease.Release(t.Context()); err != nil {
+		if err := r.Lease.Release(t.Context()); err != nil {
 			t.Error(err)
 		}
 	})
@@ -155,13 +152,13 @@ func TestBlpopLostSignal(t *testing.T) {
 // BLPOP is given nevertheless.
 func TestBlpopGivesUp(t *testing.T) {
 	eachPool(t, func(t *testing.T, s *server) {
-		if !s.real {
+		if !s.Real {
 			return // the imitation does not tell who is blocked
 		}
-		held := mustTry(t, s.open(t, "redis-blpop", nil), "k")
+		held := redistest.MustTry(t, s.Open(t, "redis-blpop", nil), "k")
 		passed := make(chan struct{})
 		var once sync.Once
-		l := s.open(t, "redis-blpop", func(_ context.Context, step string) error {
+		l := s.Open(t, "redis-blpop", func(_ context.Context, step string) error {
 			if step == "after-pass" {
 				once.Do(func() { close(passed) })
 			}
@@ -172,10 +169,10 @@ func TestBlpopGivesUp(t *testing.T) {
 			w := acquire(ctx, l, "k")
 			s.blocked(t, "1")
 			cancel()
-			if r := wait(t, "the end of the wait", w); !errors.Is(r.err, context.Canceled) || errors.Is(r.err, lock.ErrUncertain) {
-				t.Fatalf("a wait that was given up: %v, %v", r.lease, r.err)
+			if r := redistest.Wait(t, "the end of the wait", w); !errors.Is(r.Err, context.Canceled) || errors.Is(r.Err, lock.ErrUncertain) {
+				t.Fatalf("a wait that was given up: %v, %v", r.Lease, r.Err)
 			}
-			if field(s.do(t, "INFO", "clients").(string), "blocked_clients") == "1" {
+			if field(s.Do(t, "INFO", "clients").(string), "blocked_clients") == "1" {
 				break // the BLPOP is still there
 			}
 		}
@@ -184,14 +181,14 @@ func TestBlpopGivesUp(t *testing.T) {
 		}
 		select {
 		case <-passed:
-			if n := s.do(t, "LLEN", signals); n != int64(1) {
+			if n := s.Do(t, "LLEN", signals); n != int64(1) {
 				t.Errorf("%v signals after one was passed on, want 1", n)
 			}
 		case <-time.After(3 * time.Second): // the BLPOP had ended just before the release
 		}
-		next := wait(t, "the next owner", acquire(t.Context(), s.open(t, "redis-blpop", nil), "k"))
-		if next.err != nil {
-			t.Fatal(next.err)
+		next := redistest.Wait(t, "the next owner", acquire(t.Context(), s.Open(t, "redis-blpop", nil), "k"))
+		if next.Err != nil {
+			t.Fatal(next.Err)
 		}
 	})
 }

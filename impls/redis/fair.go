@@ -5,6 +5,7 @@ import (
 	"strconv"
 
 	"github.com/lockbench/lockbench/impls/lock"
+	"github.com/lockbench/lockbench/impls/redis/wire"
 )
 
 //go:embed fair_queue.lua
@@ -45,7 +46,7 @@ var fairLeave string
 //
 // The times are the server's clock, where Redisson writes each client's: clients
 // whose clocks disagree do not drop each other early.
-func fair(client string, dial Dial) lock.Variant {
+func fair(client string, dial wire.Dial) lock.Variant {
 	return lock.Variant{
 		Algo: "redis-fair", Client: client,
 		Doc: "Redisson's RFairLock: redis-reentrant with a queue: first come, first served. " +
@@ -63,8 +64,8 @@ func fair(client string, dial Dial) lock.Variant {
 
 func fairRule(c lock.Config) rule {
 	r := reentrantRule("0")
-	r.lock, r.unlock, r.leave = NewScript(fairQueue+fairLock), NewScript(fairQueue+fairUnlock), NewScript(fairQueue+fairLeave)
-	r.option = strconv.FormatInt(millis(c.TTL), 10)
+	r.lock, r.unlock, r.leave = wire.NewScript(fairQueue+fairLock), wire.NewScript(fairQueue+fairUnlock), wire.NewScript(fairQueue+fairLeave)
+	r.option = strconv.FormatInt(wire.Millis(c.TTL), 10)
 	r.keys = func(key string) []string {
 		return []string{key, prefixed("redisson_lock_queue", key), prefixed("redisson_lock_timeout", key), channelOf(key)}
 	}

@@ -13,6 +13,8 @@ import (
 
 	"github.com/lockbench/lockbench/impls/lock"
 	"github.com/lockbench/lockbench/impls/redis"
+	"github.com/lockbench/lockbench/impls/redis/internal/redistest"
+	"github.com/lockbench/lockbench/impls/redis/wire"
 )
 
 const (
@@ -22,19 +24,15 @@ const (
 )
 
 // waitFor starts Acquire of "k" and returns its result.
-func waitFor(ctx context.Context, l lock.Locker) <-chan result {
-	done := make(chan result, 1)
-	go func() {
-		lease, err := l.Acquire(ctx, "k")
-		done <- result{lease, err}
-	}()
+func waitFor(ctx context.Context, l lock.Locker) <-chan redistest.Result {
+	done := redistest.Acquire(ctx, l, "k")
 	return done
 }
 
 // queueOf is the fair queue of "k".
 func (s *server) queueOf(t *testing.T) (list []string) {
 	t.Helper()
-	for _, owner := range s.do(t, "LRANGE", fairQueue, 0, -1).([]any) {
+	for _, owner := range s.Do(t, "LRANGE", fairQueue, 0, -1).([]any) {
 		list = append(list, owner.(string))
 	}
 	return list
@@ -45,39 +43,39 @@ func (s *server) queueOf(t *testing.T) (list []string) {
 func TestFairForeign(t *testing.T) {
 	eachReal(t, func(t *testing.T, s *server) {
 		const before, behind = another, "00000000-0000-4000-8000-000000000000:9"
-		l := openVariant(t, s.variant(t, "redis-fair"), s.at, lock.Config{TTL: time.Hour})
-		s.do(t, "HSET", "k", "ffffffff-ffff-4fff-8fff-ffffffffffff:1", "1")
+		l := redistest.OpenVariant(t, s.Variant(t, "redis-fair"), s.At, lock.Config{TTL: time.Hour})
+		s.Do(t, "HSET", "k", "ffffffff-ffff-4fff-8fff-ffffffffffff:1", "1")
 		later := time.Now().Add(time.Hour).UnixMilli()
-		s.do(t, "RPUSH", fairQueue, before)
-		s.do(t, "ZADD", fairTimes, later, before)
+		s.Do(t, "RPUSH", fairQueue, before)
+		s.Do(t, "ZADD", fairTimes, later, before)
 		done := waitFor(t.Context(), l)
-		until(t, "a place in the queue", func() bool { return len(s.queueOf(t)) == 2 })
+		redistest.Until(t, "a place in the queue", func() bool { return len(s.queueOf(t)) == 2 })
 		me := s.queueOf(t)[1]
-		if s.do(t, "ZSCORE", fairTimes, me) == nil {
+		if s.Do(t, "ZSCORE", fairTimes, me) == nil {
 			t.Error("the waiter has no time")
 		}
-		until(t, "a subscription", func() bool {
-			n, _ := s.do(t, "PUBSUB", "NUMSUB", fairChannel+me).([]any)
+		redistest.Until(t, "a subscription", func() bool {
+			n, _ := s.Do(t, "PUBSUB", "NUMSUB", fairChannel+me).([]any)
 			return len(n) == 2 && n[1] == int64(1)
 		})
-		s.do(t, "RPUSH", fairQueue, behind)
-		s.do(t, "ZADD", fairTimes, later*2, behind)
+		s.Do(t, "RPUSH", fairQueue, behind)
+		s.Do(t, "ZADD", fairTimes, later*2, behind)
 
 		// The lock is free, but another one is first.
-		s.do(t, "DEL", "k")
-		s.do(t, "PUBLISH", fairChannel+me, "0")
+		s.Do(t, "DEL", "k")
+		s.Do(t, "PUBLISH", fairChannel+me, "0")
 		select {
 		case <-done:
 			t.Fatal("it was granted before its turn")
 		case <-time.After(50 * time.Millisecond):
 		}
 		// The first takes it, as its own client would, and gives it back.
-		s.do(t, "LPOP", fairQueue)
-		s.do(t, "ZREM", fairTimes, before)
-		s.do(t, "PUBLISH", fairChannel+me, "0")
-		r := wait(t, "the grant", done)
-		if r.err != nil {
-			t.Fatal(r.err)
+		s.Do(t, "LPOP", fairQueue)
+		s.Do(t, "ZREM", fairTimes, before)
+		s.Do(t, "PUBLISH", fairChannel+me, "0")
+		r := redistest.Wait(t, "the grant", done)
+		if r.Err != nil {
+			t.Fatal(r.Err)
 		}
 		if got := s.hash(t, "k"); !reflect.DeepEqual(got, map[string]string{me: "1"}) {
 			t.Errorf("HGETALL is %q", got)
@@ -85,12 +83,12 @@ func TestFairForeign(t *testing.T) {
 		if got := s.queueOf(t); !reflect.DeepEqual(got, []string{behind}) {
 			t.Errorf("the queue is %q", got)
 		}
-		sub, in := s.subscribe(t, lock.Config{})
+		sub, in := s.Subscribe(t, lock.Config{})
 		if err := sub.Add(t.Context(), fairChannel+behind); err != nil {
 			t.Fatal(err)
 		}
-		release(t, r.lease)
-		if got := wait(t, "the message to the next", in.messages); got != fairChannel+behind+" 0" {
+		redistest.Release(t, r.Lease)
+		if got := redistest.Wait(t, "the message to the next", in.Messages); got != fairChannel+behind+" 0" {
 			t.Errorf("published %q", got)
 		}
 	})
@@ -100,9 +98,9 @@ func TestFairForeign(t *testing.T) {
 // died is dropped when its time is up.
 func TestFairOrder(t *testing.T) {
 	eachReal(t, func(t *testing.T, s *server) {
-		l := openVariant(t, s.variant(t, "redis-fair"), s.at, lock.Config{TTL: time.Hour})
-		held := mustTry(t, l, "k")
-		var waits []<-chan result
+		l := redistest.OpenVariant(t, s.Variant(t, "redis-fair"), s.At, lock.Config{TTL: time.Hour})
+		held := redistest.MustTry(t, l, "k")
+		var waits []<-chan redistest.Result
 		ctx, cancel := context.WithCancel(t.Context())
 		for i := range 4 {
 			c := t.Context()
@@ -110,24 +108,24 @@ func TestFairOrder(t *testing.T) {
 				c = ctx
 			}
 			waits = append(waits, waitFor(c, l))
-			until(t, "a place in the queue", func() bool { return len(s.queueOf(t)) == i+1 })
+			redistest.Until(t, "a place in the queue", func() bool { return len(s.queueOf(t)) == i+1 })
 		}
 		cancel()
-		if r := wait(t, "the one that gives up", waits[1]); r.err == nil {
+		if r := redistest.Wait(t, "the one that gives up", waits[1]); r.Err == nil {
 			t.Error("it was granted")
 		}
 		if n := len(s.queueOf(t)); n != 3 {
 			t.Errorf("%d are in the queue after one of 4 has left", n)
 		}
-		release(t, held)
+		redistest.Release(t, held)
 		for _, i := range []int{0, 2, 3} {
-			r := wait(t, "the next", waits[i])
-			if r.err != nil {
-				t.Fatal(r.err)
+			r := redistest.Wait(t, "the next", waits[i])
+			if r.Err != nil {
+				t.Fatal(r.Err)
 			}
-			release(t, r.lease)
+			redistest.Release(t, r.Lease)
 		}
-		if n := s.do(t, "DBSIZE"); n != int64(0) {
+		if n := s.Do(t, "DBSIZE"); n != int64(0) {
 			t.Errorf("%v keys are left", n)
 		}
 	})
@@ -135,18 +133,18 @@ func TestFairOrder(t *testing.T) {
 
 func TestFairDropsTheDead(t *testing.T) {
 	eachReal(t, func(t *testing.T, s *server) {
-		l := openVariant(t, s.variant(t, "redis-fair"), s.at, lock.Config{TTL: time.Second})
-		s.do(t, "RPUSH", fairQueue, another)
-		s.do(t, "ZADD", fairTimes, time.Now().Add(500*time.Millisecond).UnixMilli(), another)
-		r := wait(t, "a grant behind a dead waiter", waitFor(t.Context(), l))
-		if r.err != nil {
-			t.Fatal(r.err)
+		l := redistest.OpenVariant(t, s.Variant(t, "redis-fair"), s.At, lock.Config{TTL: time.Second})
+		s.Do(t, "RPUSH", fairQueue, another)
+		s.Do(t, "ZADD", fairTimes, time.Now().Add(500*time.Millisecond).UnixMilli(), another)
+		r := redistest.Wait(t, "a grant behind a dead waiter", waitFor(t.Context(), l))
+		if r.Err != nil {
+			t.Fatal(r.Err)
 		}
-		release(t, r.lease)
+		redistest.Release(t, r.Lease)
 		// One without a time, which no client of ours or of Redisson's leaves.
-		s.do(t, "RPUSH", fairQueue, another)
-		release(t, mustTry(t, l, "k"))
-		if n := s.do(t, "DBSIZE"); n != int64(0) {
+		s.Do(t, "RPUSH", fairQueue, another)
+		redistest.Release(t, redistest.MustTry(t, l, "k"))
+		if n := s.Do(t, "DBSIZE"); n != int64(0) {
 			t.Errorf("%v keys are left", n)
 		}
 	})
@@ -155,7 +153,7 @@ func TestFairDropsTheDead(t *testing.T) {
 // timeOf is until when the server waits for owner in the queue of "k".
 func (s *server) timeOf(t *testing.T, owner string) time.Time {
 	t.Helper()
-	score, ok := s.do(t, "ZSCORE", fairTimes, owner).(string)
+	score, ok := s.Do(t, "ZSCORE", fairTimes, owner).(string)
 	if !ok {
 		t.Fatalf("%q has no time", owner)
 	}
@@ -168,13 +166,13 @@ func (s *server) timeOf(t *testing.T, owner string) time.Time {
 
 // queues lets an owner of l wait for "k" behind before others. It returns where
 // the grant is sent and its name on the server.
-func (s *server) queues(t *testing.T, l lock.Locker, before int) (<-chan result, string) {
+func (s *server) queues(t *testing.T, l lock.Locker, before int) (<-chan redistest.Result, string) {
 	t.Helper()
 	done := waitFor(t.Context(), l)
-	until(t, "a place in the queue", func() bool { return len(s.queueOf(t)) == before+1 })
+	redistest.Until(t, "a place in the queue", func() bool { return len(s.queueOf(t)) == before+1 })
 	me := s.queueOf(t)[before]
-	until(t, "a subscription", func() bool {
-		n, _ := s.do(t, "PUBSUB", "NUMSUB", fairChannel+me).([]any)
+	redistest.Until(t, "a subscription", func() bool {
+		n, _ := s.Do(t, "PUBSUB", "NUMSUB", fairChannel+me).([]any)
 		return len(n) == 2 && n[1] == int64(1)
 	})
 	return done, me
@@ -183,10 +181,10 @@ func (s *server) queues(t *testing.T, l lock.Locker, before int) (<-chan result,
 // A waiter that lives is not dropped, however long the queue has not been empty:
 // its time is moved on while it is the first, and when it becomes so.
 func TestFairKeepsTheLiving(t *testing.T) {
-	realServers(t, func(t *testing.T, s *server) {
-		l := openVariant(t, s.variant(t, "redis-fair"), s.at, lock.Config{TTL: time.Hour})
-		held := mustTry(t, l, "k")
-		var grants []<-chan result
+	eachReal(t, func(t *testing.T, s *server) {
+		l := redistest.OpenVariant(t, s.Variant(t, "redis-fair"), s.At, lock.Config{TTL: time.Hour})
+		held := redistest.MustTry(t, l, "k")
+		var grants []<-chan redistest.Result
 		var names []string
 		for i := range 3 {
 			done, me := s.queues(t, l, i)
@@ -194,28 +192,28 @@ func TestFairKeepsTheLiving(t *testing.T) {
 		}
 		// As after many grants, or a hold that was renewed for long.
 		for i, name := range names {
-			s.do(t, "ZADD", fairTimes, time.Now().Add(time.Minute*time.Duration(i+1)).UnixMilli(), name)
+			s.Do(t, "ZADD", fairTimes, time.Now().Add(time.Minute*time.Duration(i+1)).UnixMilli(), name)
 		}
-		s.do(t, "PUBLISH", fairChannel+names[0], "0") // it asks, as it would each ttl/3
-		until(t, "more time for the first", func() bool { return time.Until(s.timeOf(t, names[0])) > 90*time.Minute })
+		s.Do(t, "PUBLISH", fairChannel+names[0], "0") // it asks, as it would each ttl/3
+		redistest.Until(t, "more time for the first", func() bool { return time.Until(s.timeOf(t, names[0])) > 90*time.Minute })
 		if d := s.timeOf(t, names[1]).Sub(s.timeOf(t, names[0])); d < time.Minute-time.Second || d > time.Minute+time.Second {
 			t.Errorf("the second is waited for %v longer than the first, want a minute as before", d)
 		}
 		for i, name := range names {
-			s.do(t, "ZADD", fairTimes, time.Now().Add(time.Minute*time.Duration(i+1)).UnixMilli(), name)
+			s.Do(t, "ZADD", fairTimes, time.Now().Add(time.Minute*time.Duration(i+1)).UnixMilli(), name)
 		}
-		release(t, held)
+		redistest.Release(t, held)
 		for i, grant := range grants {
-			r := wait(t, "the next", grant)
-			if r.err != nil {
-				t.Fatal(r.err)
+			r := redistest.Wait(t, "the next", grant)
+			if r.Err != nil {
+				t.Fatal(r.Err)
 			}
 			if i+1 < len(names) && time.Until(s.timeOf(t, names[i+1])) < 90*time.Minute {
 				t.Errorf("who is first now is waited for until %v, want a ttl beyond the lease", s.timeOf(t, names[i+1]))
 			}
-			release(t, r.lease)
+			redistest.Release(t, r.Lease)
 		}
-		if n := s.do(t, "DBSIZE"); n != int64(0) {
+		if n := s.Do(t, "DBSIZE"); n != int64(0) {
 			t.Errorf("%v keys are left", n)
 		}
 	})
@@ -223,33 +221,33 @@ func TestFairKeepsTheLiving(t *testing.T) {
 
 // Who finds that the first is dead, while the lock is free, tells the next one.
 func TestFairTellsBehindTheDead(t *testing.T) {
-	realServers(t, func(t *testing.T, s *server) {
-		l := openVariant(t, s.variant(t, "redis-fair"), s.at, lock.Config{TTL: time.Hour})
-		held := mustTry(t, l, "k")
-		s.do(t, "RPUSH", fairQueue, another)
-		s.do(t, "ZADD", fairTimes, time.Now().Add(time.Hour).UnixMilli(), another)
+	eachReal(t, func(t *testing.T, s *server) {
+		l := redistest.OpenVariant(t, s.Variant(t, "redis-fair"), s.At, lock.Config{TTL: time.Hour})
+		held := redistest.MustTry(t, l, "k")
+		s.Do(t, "RPUSH", fairQueue, another)
+		s.Do(t, "ZADD", fairTimes, time.Now().Add(time.Hour).UnixMilli(), another)
 		done, _ := s.queues(t, l, 1)
-		s.do(t, "ZADD", fairTimes, time.Now().Add(time.Minute).UnixMilli(), another)
-		release(t, held) // tells the dead one
-		s.do(t, "ZADD", fairTimes, time.Now().Add(-time.Second).UnixMilli(), another)
-		if r := wait(t, "a try", try(t, l, "k")); !errors.Is(r.err, lock.ErrHeld) {
-			t.Errorf("a try before the one whose turn it is: %v, want ErrHeld", r.err)
+		s.Do(t, "ZADD", fairTimes, time.Now().Add(time.Minute).UnixMilli(), another)
+		redistest.Release(t, held) // tells the dead one
+		s.Do(t, "ZADD", fairTimes, time.Now().Add(-time.Second).UnixMilli(), another)
+		if r := redistest.Wait(t, "a try", redistest.Try(t, l, "k")); !errors.Is(r.Err, lock.ErrHeld) {
+			t.Errorf("a try before the one whose turn it is: %v, want ErrHeld", r.Err)
 		}
-		r := wait(t, "the one whose turn it is", done)
-		if r.err != nil {
-			t.Fatal(r.err)
+		r := redistest.Wait(t, "the one whose turn it is", done)
+		if r.Err != nil {
+			t.Fatal(r.Err)
 		}
-		release(t, r.lease)
+		redistest.Release(t, r.Lease)
 	})
 }
 
 // The attempt of a named owner whose answer is lost does not leave it in the queue.
 func TestFairNamedLostAnswer(t *testing.T) {
-	realServers(t, func(t *testing.T, s *server) {
+	eachReal(t, func(t *testing.T, s *server) {
 		var lose atomic.Bool
-		w := losesOne(&lose)
-		l := openVariant(t, find(t, redis.Variants(s.name, w.dial(s.dial)), "redis-fair"), s.at, lock.Config{TTL: time.Hour})
-		held := mustTry(t, s.open(t, "redis-fair", nil), "k")
+		w := redistest.LosesOne(&lose)
+		l := s.OpenOver(t, "redis-fair", w.Dial(s.Dial), lock.Config{TTL: time.Hour})
+		held := redistest.MustTry(t, s.Open(t, "redis-fair", nil), "k")
 		lose.Store(true)
 		if _, err := l.(lock.Owned).AcquireAs(t.Context(), "k", "7"); !errors.Is(err, lock.ErrUncertain) {
 			t.Errorf("AcquireAs: %v, want ErrUncertain", err)
@@ -257,13 +255,13 @@ func TestFairNamedLostAnswer(t *testing.T) {
 		if queue := s.queueOf(t); len(queue) > 0 {
 			t.Errorf("the queue is %q", queue)
 		}
-		release(t, held)
+		redistest.Release(t, held)
 	})
 }
 
 // away lets no command leave while on is set.
 type away struct {
-	redis.Conn
+	wire.Conn
 	*absence
 }
 
@@ -283,7 +281,7 @@ func (a away) Do(ctx context.Context, args ...any) (any, error) {
 	a.mu.RLock()
 	defer a.mu.RUnlock()
 	if a.on {
-		return nil, fmt.Errorf("%w: nobody listens", redis.ErrUnsent)
+		return nil, fmt.Errorf("%w: nobody listens", wire.ErrUnsent)
 	}
 	return a.Conn.Do(ctx, args...)
 }
@@ -293,18 +291,18 @@ func (a away) Do(ctx context.Context, args ...any) (any, error) {
 func TestFairCannotLeave(t *testing.T) {
 	eachReal(t, func(t *testing.T, s *server) {
 		var gone absence
-		v := find(t, redis.Variants(s.name, func(ctx context.Context, ep lock.Endpoint, c lock.Config) (redis.Conn, error) {
-			conn, err := s.dial(ctx, ep, c)
+		v := redistest.Find(t, redis.Variants(s.Name, func(ctx context.Context, ep lock.Endpoint, c lock.Config) (wire.Conn, error) {
+			conn, err := s.Dial(ctx, ep, c)
 			return away{conn, &gone}, err
 		}), "redis-fair")
-		held := mustTry(t, s.open(t, "redis-fair", nil), "k")
-		done := waitFor(t.Context(), openVariant(t, v, s.at, lock.Config{TTL: 3 * time.Second}))
-		until(t, "a place in the queue", func() bool { return len(s.queueOf(t)) == 1 })
+		held := redistest.MustTry(t, s.Open(t, "redis-fair", nil), "k")
+		done := waitFor(t.Context(), redistest.OpenVariant(t, v, s.At, lock.Config{TTL: 3 * time.Second}))
+		redistest.Until(t, "a place in the queue", func() bool { return len(s.queueOf(t)) == 1 })
 		gone.set(true)
-		release(t, held)
-		r := wait(t, "the waiter whose server is away", done)
-		if !errors.Is(r.err, lock.ErrUncertain) || !errors.Is(r.err, redis.ErrUnsent) {
-			t.Errorf("Acquire: %v, want it to be uncertain", r.err)
+		redistest.Release(t, held)
+		r := redistest.Wait(t, "the waiter whose server is away", done)
+		if !errors.Is(r.Err, lock.ErrUncertain) || !errors.Is(r.Err, wire.ErrUnsent) {
+			t.Errorf("Acquire: %v, want it to be uncertain", r.Err)
 		}
 		gone.set(false)
 	})

@@ -6,6 +6,7 @@ import (
 
 	"github.com/lockbench/lockbench/impls/lock"
 	"github.com/lockbench/lockbench/impls/redis"
+	"github.com/lockbench/lockbench/impls/redis/internal/redistest"
 )
 
 // Tokens grow with every grant, however the one before ended.
@@ -14,18 +15,18 @@ func TestTokenGrows(t *testing.T) {
 		const key = "k"
 		var last uint64
 		for i := range 6 {
-			lease := mustTry(t, s.open(t, "redis-fenced", nil), key)
+			lease := redistest.MustTry(t, s.Open(t, "redis-fenced", nil), key)
 			token := lease.(lock.Fenced).Token()
 			if token <= last {
 				t.Errorf("grant %d has token %d, the one before had %d", i, token, last)
 			}
 			last = token
 			if i%2 == 0 {
-				s.expire(t, key)
+				s.Expire(t, key)
 			} else if err := lease.Release(t.Context()); err != nil {
 				t.Error(err)
 			}
-			if ttl := s.do(t, "PTTL", "{k}:fence").(int64); ttl != -1 {
+			if ttl := s.Do(t, "PTTL", "{k}:fence").(int64); ttl != -1 {
 				t.Errorf("the counter has PTTL %d, want none", ttl)
 			}
 		}
@@ -34,7 +35,7 @@ func TestTokenGrows(t *testing.T) {
 
 // The lock and its counter live in one hash slot.
 func TestFenceSlot(t *testing.T) {
-	v := find(t, redis.Variants("", nil), "redis-fenced")
+	v := redistest.Find(t, redis.Variants("", nil), "redis-fenced")
 	for _, key := range []string{
 		"k", "lb:1:k", "a b", "{t}", "{t}:k", "pre{t}post", "{a}{b}", "{{a}}", "open{", "{open", "a{b",
 	} {

@@ -4,10 +4,10 @@ import (
 	"context"
 	_ "embed" // the script
 	"fmt"
-	"strings"
 	"time"
 
 	"github.com/lockbench/lockbench/impls/lock"
+	"github.com/lockbench/lockbench/impls/redis/wire"
 )
 
 //go:embed fenced.lua
@@ -29,7 +29,7 @@ var fencedSource string
 // The counter has no TTL, because a number that starts again at 1 would be
 // taken for a stale one. It so stays behind for every key ever locked. A lock
 // must not be given the name of another one's counter.
-func fenced(client string, dial Dial) lock.Variant {
+func fenced(client string, dial wire.Dial) lock.Variant {
 	return lock.Variant{
 		Algo: "redis-fenced", Client: client,
 		Doc: "redis-watchdog, with a fencing token that grows with every grant. " +
@@ -40,12 +40,12 @@ func fenced(client string, dial Dial) lock.Variant {
 		Needs:  lock.Needs{Kind: "redis"},
 		Unsafe: lock.Pause | lock.ServerClock | lock.Failover | lock.Restart,
 		Keys:   func(key string) []string { return []string{key, fenceKey(key)} },
-		Open: opener(dial, func(s *session) take {
+		Open: opener(dial, func(s *wire.Session) take {
 			o := newOwned(s)
-			script := NewScript(fencedSource)
+			script := wire.NewScript(fencedSource)
 			return func(ctx context.Context, key, owner string) (lock.Lease, error) {
 				sent := time.Now()
-				reply, err := o.eval(ctx, "acquire", script, []string{key, fenceKey(key)}, owner, millis(o.c.TTL))
+				reply, err := o.Eval(ctx, "acquire", script, []string{key, fenceKey(key)}, owner, wire.Millis(o.Config.TTL))
 				if err != nil {
 					return nil, o.undo(ctx, key, owner, err)
 				}
@@ -74,21 +74,5 @@ var (
 	_ lock.Fenced    = fencedLease{}
 )
 
-// fenceKey names the counter of key so that a cluster keeps both in one slot,
-// which a script with two keys needs: the slot is that of the text between the
-// first "{" and the next "}" if there is any, else that of the whole key. The
-// separators differ so that "k" and "{k}" have counters of their own.
-//
-// The slot of the empty key, and of a key that has a "}" but no such text, has
-// no other name; their locks work on a single server only.
-func fenceKey(key string) string { return beside(key, "fence") }
-
-// beside names what a lock keeps beside key, in the same slot; see fenceKey.
-func beside(key, what string) string {
-	if _, rest, open := strings.Cut(key, "{"); open {
-		if i := strings.Index(rest, "}"); i > 0 {
-			return key + "/" + what
-		}
-	}
-	return "{" + key + "}:" + what
-}
+// fenceKey names the counter of key.
+func fenceKey(key string) string { return wire.Beside(key, "fence") }

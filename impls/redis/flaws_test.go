@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/lockbench/lockbench/impls/lock"
+	"github.com/lockbench/lockbench/impls/redis/internal/redistest"
 )
 
 // The flaws that the catalogue promises, each forced by sync points.
@@ -53,24 +54,24 @@ func TestDeathMidway(t *testing.T) {
 		} {
 			t.Run(c.algo+" "+c.at, func(t *testing.T) {
 				key := c.algo + c.at
-				lease, err := s.open(t, c.algo, die(c.at)).Acquire(t.Context(), key)
+				lease, err := s.Open(t, c.algo, die(c.at)).Acquire(t.Context(), key)
 				if !errors.Is(err, errDeath) || errors.Is(err, lock.ErrUncertain) || lease != nil {
 					t.Fatalf("Acquire: %v, %v; want the error of the step alone", lease, err)
 				}
-				left, ttl := s.do(t, "EXISTS", key) == int64(1), s.do(t, "PTTL", key).(int64)
+				left, ttl := s.Do(t, "EXISTS", key) == int64(1), s.Do(t, "PTTL", key).(int64)
 				if left != c.left || (ttl > 0) != c.ends {
 					t.Fatalf("the dead process left a key: %v, with PTTL %d; want a key: %v, with a TTL: %v", left, ttl, c.left, c.ends)
 				}
 				if !c.left {
 					return
 				}
-				next := s.open(t, c.algo, nil)
-				if r := wait(t, "TryAcquire", try(t, next, key)); !errors.Is(r.err, lock.ErrHeld) {
-					t.Errorf("TryAcquire of the dead process's key: %v, want ErrHeld", r.err)
+				next := s.Open(t, c.algo, nil)
+				if r := redistest.Wait(t, "TryAcquire", redistest.Try(t, next, key)); !errors.Is(r.Err, lock.ErrHeld) {
+					t.Errorf("TryAcquire of the dead process's key: %v, want ErrHeld", r.Err)
 				}
 				if c.ends {
-					s.expire(t, key)
-					mustTry(t, next, key)
+					s.Expire(t, key)
+					redistest.MustTry(t, next, key)
 				}
 			})
 		}
@@ -100,32 +101,32 @@ func TestLateRelease(t *testing.T) {
 		} {
 			t.Run(c.algo+" "+c.park, func(t *testing.T) {
 				key := c.algo + c.park
-				g := newGate(c.park)
-				lease := mustTry(t, s.open(t, c.algo, g.hook), key)
+				g := redistest.NewGate(c.park)
+				lease := redistest.MustTry(t, s.Open(t, c.algo, g.Hook), key)
 				done := make(chan error, 1)
 				ctx := t.Context()
 				release := func() { done <- lease.Release(ctx) }
 				if c.park != "" {
 					go release()
-					wait(t, c.park, g.reached)
+					redistest.Wait(t, c.park, g.Reached)
 				}
-				s.expire(t, key)
-				second := mustTry(t, s.open(t, c.algo, nil), key)
+				s.Expire(t, key)
+				second := redistest.MustTry(t, s.Open(t, c.algo, nil), key)
 				if c.park != "" {
-					close(g.open)
+					close(g.Open)
 				} else {
 					go release()
 				}
-				err := wait(t, "the late release", done)
-				third := wait(t, "TryAcquire", try(t, s.open(t, c.algo, nil), key))
+				err := redistest.Wait(t, "the late release", done)
+				third := redistest.Wait(t, "TryAcquire", redistest.Try(t, s.Open(t, c.algo, nil), key))
 				if c.frees {
-					if err != nil || third.err != nil {
-						t.Errorf("late release: %v, third owner: %v; want the flaw: nil, nil", err, third.err)
+					if err != nil || third.Err != nil {
+						t.Errorf("late release: %v, third owner: %v; want the flaw: nil, nil", err, third.Err)
 					}
 					return
 				}
-				if !errors.Is(err, lock.ErrLost) || !errors.Is(third.err, lock.ErrHeld) {
-					t.Errorf("late release: %v, third owner: %v; want ErrLost, ErrHeld", err, third.err)
+				if !errors.Is(err, lock.ErrLost) || !errors.Is(third.Err, lock.ErrHeld) {
+					t.Errorf("late release: %v, third owner: %v; want ErrLost, ErrHeld", err, third.Err)
 				}
 				if err := second.Release(t.Context()); err != nil {
 					t.Errorf("release of the second owner: %v", err)
@@ -149,7 +150,7 @@ func (c *clock) now() time.Time { return time.UnixMilli(c.ms.Load()) }
 // openAt is open with a clock of its own.
 func (s *server) openAt(t *testing.T, algo string, c *clock, hook func(context.Context, string) error) lock.Locker {
 	t.Helper()
-	return openVariant(t, s.variant(t, algo), s.at, lock.Config{TTL: time.Second, Now: c.now, Hook: hook})
+	return redistest.OpenVariant(t, s.Variant(t, algo), s.At, lock.Config{TTL: time.Second, Now: c.now, Hook: hook})
 }
 
 func timestampAlgos() []string { return []string{"redis-timestamp-del", "redis-getset"} }
@@ -159,48 +160,48 @@ func TestTakeoverRace(t *testing.T) {
 	eachServer(t, func(t *testing.T, s *server) {
 		t.Run("redis-timestamp-del", func(t *testing.T) {
 			const key = "dead-del"
-			s.do(t, "SET", key, 1000)
-			bGate, cGate := newGate("before-takeover-del"), newGate("before-takeover-del")
-			b := try(t, s.openAt(t, "redis-timestamp-del", newClock(2000), bGate.hook), key)
-			c := try(t, s.openAt(t, "redis-timestamp-del", newClock(2000), cGate.hook), key)
-			wait(t, "first waiter", bGate.reached)
-			wait(t, "second waiter", cGate.reached)
-			close(bGate.open)
-			first := wait(t, "first waiter", b)
-			close(cGate.open)
-			second := wait(t, "second waiter", c)
-			if first.err != nil || second.err != nil {
-				t.Errorf("first waiter: %v, second: %v; want the flaw: both inside", first.err, second.err)
+			s.Do(t, "SET", key, 1000)
+			bGate, cGate := redistest.NewGate("before-takeover-del"), redistest.NewGate("before-takeover-del")
+			b := redistest.Try(t, s.openAt(t, "redis-timestamp-del", newClock(2000), bGate.Hook), key)
+			c := redistest.Try(t, s.openAt(t, "redis-timestamp-del", newClock(2000), cGate.Hook), key)
+			redistest.Wait(t, "first waiter", bGate.Reached)
+			redistest.Wait(t, "second waiter", cGate.Reached)
+			close(bGate.Open)
+			first := redistest.Wait(t, "first waiter", b)
+			close(cGate.Open)
+			second := redistest.Wait(t, "second waiter", c)
+			if first.Err != nil || second.Err != nil {
+				t.Errorf("first waiter: %v, second: %v; want the flaw: both inside", first.Err, second.Err)
 			}
 		})
 		t.Run("redis-getset", func(t *testing.T) {
 			const key = "dead-getset"
-			s.do(t, "SET", key, 1000)
-			bGate, cGate := newGate("before-getset"), newGate("before-getset")
-			b := try(t, s.openAt(t, "redis-getset", newClock(2000), bGate.hook), key)
-			c := try(t, s.openAt(t, "redis-getset", newClock(2400), cGate.hook), key)
-			wait(t, "first waiter", bGate.reached)
-			wait(t, "second waiter", cGate.reached)
-			close(bGate.open)
-			first := wait(t, "first waiter", b)
-			if got := s.do(t, "GET", key); first.err != nil || got != "3000" {
-				t.Fatalf("the first waiter: %v, deadline %v; want it inside until 3000", first.err, got)
+			s.Do(t, "SET", key, 1000)
+			bGate, cGate := redistest.NewGate("before-getset"), redistest.NewGate("before-getset")
+			b := redistest.Try(t, s.openAt(t, "redis-getset", newClock(2000), bGate.Hook), key)
+			c := redistest.Try(t, s.openAt(t, "redis-getset", newClock(2400), cGate.Hook), key)
+			redistest.Wait(t, "first waiter", bGate.Reached)
+			redistest.Wait(t, "second waiter", cGate.Reached)
+			close(bGate.Open)
+			first := redistest.Wait(t, "first waiter", b)
+			if got := s.Do(t, "GET", key); first.Err != nil || got != "3000" {
+				t.Fatalf("the first waiter: %v, deadline %v; want it inside until 3000", first.Err, got)
 			}
-			close(cGate.open)
-			if second := wait(t, "second waiter", c); !errors.Is(second.err, lock.ErrHeld) {
-				t.Errorf("the second waiter: %v, want ErrHeld", second.err)
+			close(cGate.Open)
+			if second := redistest.Wait(t, "second waiter", c); !errors.Is(second.Err, lock.ErrHeld) {
+				t.Errorf("the second waiter: %v, want ErrHeld", second.Err)
 			}
-			if got := s.do(t, "GET", key); got != "3400" {
+			if got := s.Do(t, "GET", key); got != "3400" {
 				t.Errorf("the deadline is %v, want the flaw: the loser's 3400", got)
 			}
 			// The winner dies. Its own deadline has passed, the loser's has not.
 			late := newClock(3200)
 			third := s.openAt(t, "redis-getset", late, nil)
-			if r := wait(t, "third", try(t, third, key)); !errors.Is(r.err, lock.ErrHeld) {
-				t.Errorf("after the winner's deadline: %v, want the flaw: ErrHeld", r.err)
+			if r := redistest.Wait(t, "third", redistest.Try(t, third, key)); !errors.Is(r.Err, lock.ErrHeld) {
+				t.Errorf("after the winner's deadline: %v, want the flaw: ErrHeld", r.Err)
 			}
 			late.ms.Store(3400)
-			mustTry(t, third, key)
+			redistest.MustTry(t, third, key)
 		})
 	})
 }
@@ -209,16 +210,16 @@ func TestTakeoverRace(t *testing.T) {
 func TestGetsetOfFreeKey(t *testing.T) {
 	eachServer(t, func(t *testing.T, s *server) {
 		const key = "freed"
-		s.do(t, "SET", key, 1000)
-		g := newGate("after-get")
-		waiter := try(t, s.openAt(t, "redis-getset", newClock(2000), g.hook), key)
-		wait(t, "the waiter", g.reached)
-		s.do(t, "DEL", key)
-		close(g.open)
-		if r := wait(t, "the waiter", waiter); r.err != nil {
-			t.Fatalf("the key was free: %v", r.err)
+		s.Do(t, "SET", key, 1000)
+		g := redistest.NewGate("after-get")
+		waiter := redistest.Try(t, s.openAt(t, "redis-getset", newClock(2000), g.Hook), key)
+		redistest.Wait(t, "the waiter", g.Reached)
+		s.Do(t, "DEL", key)
+		close(g.Open)
+		if r := redistest.Wait(t, "the waiter", waiter); r.Err != nil {
+			t.Fatalf("the key was free: %v", r.Err)
 		}
-		if got := s.do(t, "GET", key); got != "3000" {
+		if got := s.Do(t, "GET", key); got != "3000" {
 			t.Errorf("the deadline is %v, want 3000", got)
 		}
 	})
@@ -230,22 +231,22 @@ func TestClientClocks(t *testing.T) {
 		for _, algo := range timestampAlgos() {
 			t.Run(algo, func(t *testing.T) {
 				holder := newClock(10_000)
-				lease := mustTry(t, s.openAt(t, algo, holder, nil), algo)
-				if got := s.do(t, "GET", algo); got != strconv.Itoa(11_000) {
+				lease := redistest.MustTry(t, s.openAt(t, algo, holder, nil), algo)
+				if got := s.Do(t, "GET", algo); got != strconv.Itoa(11_000) {
 					t.Fatalf("the deadline is %v, want 11000", got)
 				}
 				waiter := newClock(10_999)
 				b := s.openAt(t, algo, waiter, nil)
-				if r := wait(t, "waiter", try(t, b, algo)); !errors.Is(r.err, lock.ErrHeld) {
-					t.Errorf("1 ms before the deadline: %v, want ErrHeld", r.err)
+				if r := redistest.Wait(t, "waiter", redistest.Try(t, b, algo)); !errors.Is(r.Err, lock.ErrHeld) {
+					t.Errorf("1 ms before the deadline: %v, want ErrHeld", r.Err)
 				}
 				waiter.ms.Store(11_000) // while for the holder no time has passed
-				mustTry(t, b, algo)
+				redistest.MustTry(t, b, algo)
 				// To the holder the lease is alive, so it frees the other's key.
 				if err := lease.Release(t.Context()); err != nil {
 					t.Errorf("Release by the robbed holder: %v, want the flaw: nil", err)
 				}
-				if got := s.do(t, "EXISTS", algo); got != int64(0) {
+				if got := s.Do(t, "EXISTS", algo); got != int64(0) {
 					t.Error("the robbed holder's release left the key, want the flaw")
 				}
 			})
@@ -260,9 +261,9 @@ func TestTimestampRelease(t *testing.T) {
 		for _, algo := range timestampAlgos() {
 			t.Run(algo, func(t *testing.T) {
 				now := newClock(10_000)
-				lease := mustTry(t, s.openAt(t, algo, now, nil), algo)
+				lease := redistest.MustTry(t, s.openAt(t, algo, now, nil), algo)
 				now.ms.Store(11_000)
-				next := mustTry(t, s.openAt(t, algo, now, nil), algo)
+				next := redistest.MustTry(t, s.openAt(t, algo, now, nil), algo)
 				if err := lease.Release(t.Context()); !errors.Is(err, lock.ErrLost) {
 					t.Errorf("Release after the deadline: %v, want ErrLost", err)
 				}
@@ -270,19 +271,19 @@ func TestTimestampRelease(t *testing.T) {
 					t.Errorf("Release by the next owner: %v", err)
 				}
 
-				g := newGate("before-del")
-				lease = mustTry(t, s.openAt(t, algo, now, g.hook), algo)
+				g := redistest.NewGate("before-del")
+				lease = redistest.MustTry(t, s.openAt(t, algo, now, g.Hook), algo)
 				done := make(chan error, 1)
 				ctx := t.Context()
 				go func() { done <- lease.Release(ctx) }()
-				wait(t, "the release", g.reached)
+				redistest.Wait(t, "the release", g.Reached)
 				now.ms.Add(1000)
-				mustTry(t, s.openAt(t, algo, now, nil), algo)
-				close(g.open)
-				if err := wait(t, "the release", done); err != nil {
+				redistest.MustTry(t, s.openAt(t, algo, now, nil), algo)
+				close(g.Open)
+				if err := redistest.Wait(t, "the release", done); err != nil {
 					t.Errorf("stalled release: %v, want the flaw: nil", err)
 				}
-				if got := s.do(t, "EXISTS", algo); got != int64(0) {
+				if got := s.Do(t, "EXISTS", algo); got != int64(0) {
 					t.Error("the stalled release left the key, want the flaw")
 				}
 			})
@@ -294,12 +295,12 @@ func TestTimestampRelease(t *testing.T) {
 func TestForeignValue(t *testing.T) {
 	eachServer(t, func(t *testing.T, s *server) {
 		for _, algo := range timestampAlgos() {
-			s.do(t, "SET", algo, "somebody")
-			r := wait(t, "TryAcquire", try(t, s.open(t, algo, nil), algo))
-			if r.err == nil || errors.Is(r.err, lock.ErrHeld) || errors.Is(r.err, lock.ErrUncertain) {
-				t.Errorf("%s: %v, %v; want an error that says so", algo, r.lease, r.err)
+			s.Do(t, "SET", algo, "somebody")
+			r := redistest.Wait(t, "TryAcquire", redistest.Try(t, s.Open(t, algo, nil), algo))
+			if r.Err == nil || errors.Is(r.Err, lock.ErrHeld) || errors.Is(r.Err, lock.ErrUncertain) {
+				t.Errorf("%s: %v, %v; want an error that says so", algo, r.Lease, r.Err)
 			}
-			if got := s.do(t, "GET", algo); got != "somebody" {
+			if got := s.Do(t, "GET", algo); got != "somebody" {
 				t.Errorf("%s: the key holds %v now", algo, got)
 			}
 		}

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/lockbench/lockbench/impls/lock"
+	"github.com/lockbench/lockbench/impls/redis/wire"
 )
 
 // getDel stores an owner and, before it deletes, looks in the client whether
@@ -17,7 +18,7 @@ import (
 //	source   the usual repair of SET NX EX + DEL in application code
 //
 // Commands: set · get, del.
-func getDel(client string, dial Dial) lock.Variant {
+func getDel(client string, dial wire.Dial) lock.Variant {
 	return lock.Variant{
 		Algo: "redis-get-del", Client: client,
 		Doc: "SET NX PX with a token, freed by GET, compare, DEL. " +
@@ -26,34 +27,36 @@ func getDel(client string, dial Dial) lock.Variant {
 		Caps:   lock.Try,
 		Needs:  lock.Needs{Kind: "redis"},
 		Unsafe: lock.LateRelease | lock.Pause | lock.ServerClock | lock.Failover | lock.Restart,
-		Open:   opener(dial, func(s *session) take { return s.getDel }),
+		Open:   opener(dial, takeGetDel),
 	}
 }
 
-func (s *session) getDel(ctx context.Context, key, owner string) (lock.Lease, error) {
-	sent := time.Now()
-	reply, err := s.do(ctx, "set", "SET", key, owner, "NX", "PX", millis(s.c.TTL))
-	if err != nil || reply == nil {
-		return nil, doubt(err)
+func takeGetDel(s *wire.Session) take {
+	return func(ctx context.Context, key, owner string) (lock.Lease, error) {
+		sent := time.Now()
+		reply, err := s.Do(ctx, "set", "SET", key, owner, "NX", "PX", wire.Millis(s.Config.TTL))
+		if err != nil || reply == nil {
+			return nil, wire.Uncertain(err)
+		}
+		return &getDelLease{Session: s, key: key, owner: owner, deadline: sent.Add(s.Config.TTL)}, nil
 	}
-	return &getDelLease{session: s, key: key, owner: owner, deadline: sent.Add(s.c.TTL)}, nil
 }
 
 type getDelLease struct {
-	*session
+	*wire.Session
 	key, owner string
 	deadline   time.Time
 }
 
 func (g *getDelLease) Release(ctx context.Context) error {
-	reply, err := g.do(ctx, "get", "GET", g.key)
+	reply, err := g.Do(ctx, "get", "GET", g.key)
 	if err != nil {
 		return err
 	}
 	if reply != g.owner {
 		return lock.ErrLost
 	}
-	return freed(g.do(ctx, "del", "DEL", g.key))
+	return wire.Freed(g.Do(ctx, "del", "DEL", g.key))
 }
 
 func (g *getDelLease) Lost() <-chan struct{} { return nil }

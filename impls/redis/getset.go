@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/lockbench/lockbench/impls/lock"
+	"github.com/lockbench/lockbench/impls/redis/wire"
 )
 
 // getset stores a deadline, and takes over a key whose deadline has passed with
@@ -18,7 +19,7 @@ import (
 //	source   redis.io, command SETNX, "Handling deadlocks"
 //
 // Commands: setnx, get, getset · del.
-func getset(client string, dial Dial) lock.Variant {
+func getset(client string, dial wire.Dial) lock.Variant {
 	return lock.Variant{
 		Algo: "redis-getset", Client: client,
 		Doc: "SETNX of a deadline; a passed one is taken over with GETSET. " +
@@ -27,39 +28,41 @@ func getset(client string, dial Dial) lock.Variant {
 		Caps:   lock.Try,
 		Needs:  lock.Needs{Kind: "redis"},
 		Unsafe: lock.LateRelease | lock.Pause | lock.ClientClock | lock.Failover | lock.Restart,
-		Open:   opener(dial, func(s *session) take { return s.getset }),
+		Open:   opener(dial, takeGetset),
 	}
 }
 
-func (s *session) getset(ctx context.Context, key, _ string) (lock.Lease, error) {
-	lease := s.stamp(key)
-	reply, err := s.do(ctx, "setnx", "SETNX", key, lease.ends)
-	if err != nil {
-		return nil, doubt(err)
-	}
-	if one(reply) {
+func takeGetset(s *wire.Session) take {
+	return func(ctx context.Context, key, _ string) (lock.Lease, error) {
+		lease := stamp(s, key)
+		reply, err := s.Do(ctx, "setnx", "SETNX", key, lease.ends)
+		if err != nil {
+			return nil, wire.Uncertain(err)
+		}
+		if wire.IsOne(reply) {
+			return lease, nil
+		}
+		stored, err := s.Do(ctx, "get", "GET", key)
+		if err != nil {
+			return nil, err
+		}
+		if ended, err := hasEnded(s, key, stored); err != nil || !ended {
+			return nil, err
+		}
+		lease = stamp(s, key)
+		old, err := s.Do(ctx, "getset", "GETSET", key, lease.ends)
+		if err != nil {
+			return nil, wire.Uncertain(err)
+		}
+		if old == nil {
+			// The holder released between GET and GETSET. Nobody else can have been
+			// told that the key is his, so it is ours; to go on waiting would be to
+			// wait for ourselves.
+			return lease, nil
+		}
+		if ended, err := hasEnded(s, key, old); err != nil || !ended {
+			return nil, err
+		}
 		return lease, nil
 	}
-	stored, err := s.do(ctx, "get", "GET", key)
-	if err != nil {
-		return nil, err
-	}
-	if passed, err := s.passed(key, stored); err != nil || !passed {
-		return nil, err
-	}
-	lease = s.stamp(key)
-	old, err := s.do(ctx, "getset", "GETSET", key, lease.ends)
-	if err != nil {
-		return nil, doubt(err)
-	}
-	if old == nil {
-		// The holder released between GET and GETSET. Nobody else can have been
-		// told that the key is his, so it is ours; to go on waiting would be to
-		// wait for ourselves.
-		return lease, nil
-	}
-	if passed, err := s.passed(key, old); err != nil || !passed {
-		return nil, err
-	}
-	return lease, nil
 }

@@ -7,21 +7,22 @@ import (
 	"sync/atomic"
 
 	"github.com/lockbench/lockbench/impls/lock"
+	"github.com/lockbench/lockbench/impls/redis/wire"
 )
 
 // hub wakes the waiters of one Locker by messages. All of them share one
-// [Subscription], opened with the first wait; a channel is subscribed while
-// somebody waits on it. A hub is only a hint when to try again: every waiter
-// also tries when the lease of the holder ought to have ended, so a lost
-// message costs time and never progress.
+// [wire.Subscription], opened with the first wait; a channel is subscribed while it has
+// waiters. A message is only a hint when to try again: every waiter also tries when the
+// lease of the holder ought to have expired, so a lost message costs time and never
+// progress.
 type hub struct {
-	conn Conn
+	conn wire.Conn
 	c    lock.Config
 
-	end    context.CancelFunc
-	ended  <-chan struct{}                              // closed by end: nobody joins any more
-	timed  func() (context.Context, context.CancelFunc) // ends with the time-out for the server, or by end
-	behind sync.WaitGroup                               // what waits for the server without a waiter
+	end     context.CancelFunc
+	ended   <-chan struct{}                              // closed by end: no waiter joins any more
+	bounded func() (context.Context, context.CancelFunc) // ends with the time-out for the server, or by end
+	running sync.WaitGroup                               // goroutines that wait for the server
 
 	lost atomic.Bool // nothing is received now: waiters ask again each quarter of the time-out
 
@@ -31,42 +32,41 @@ type hub struct {
 	topics map[string]*topic
 }
 
-// subscribing is the making of the Subscription, which is one for all who wait
-// for it.
+// subscribing is one attempt to subscribe, which all waiters share.
 type subscribing struct {
-	done chan struct{} // closed when it has been made, or could not be
-	sub  Subscription
+	done chan struct{} // closed when it has ended
+	sub  wire.Subscription
 	err  error
 }
 
-// topic is one channel with somebody on it.
+// topic is one channel with waiters.
 type topic struct {
-	name  string
-	seats list.List     // of *seat, in the order of arrival
-	ready chan struct{} // closed when Add has returned
-	err   error         // of Add; read it after ready
-	gone  chan struct{} // closed when Remove has returned; nil while in use
+	name    string
+	waiters list.List     // of *hubWaiter, in the order of arrival
+	ready   chan struct{} // closed when Add has returned
+	err     error         // of Add; read it after ready
+	removed chan struct{} // closed when Remove has returned; nil while in use
 }
 
-// seat is one waiter. Its bell rings when it should try again.
-type seat struct {
-	topic *topic
-	place *list.Element
-	bell  chan struct{} // takes one ring, so that none is missed during a try
+// hubWaiter is one waiter of a channel.
+type hubWaiter struct {
+	topic   *topic
+	element *list.Element
+	woken   chan struct{} // tells it to try again; takes one value, so that none is missed during a try
 }
 
-func newHub(conn Conn, c lock.Config) *hub {
+func newHub(conn wire.Conn, c lock.Config) *hub {
 	h := &hub{conn: conn, c: c, topics: make(map[string]*topic)}
 	ctx, end := context.WithCancel(context.Background())
 	h.end, h.ended = end, ctx.Done()
-	h.timed = func() (context.Context, context.CancelFunc) { return context.WithTimeout(ctx, c.Timeout) }
+	h.bounded = func() (context.Context, context.CancelFunc) { return context.WithTimeout(ctx, c.Timeout) }
 	return h
 }
 
-// join returns a seat at the channel once messages of it are received. It
+// join returns a waiter of the channel once messages of it are received. It
 // waits no longer than the time-out for the server, until ctx ends, or until
 // end is called.
-func (h *hub) join(ctx context.Context, channel string) (*seat, error) {
+func (h *hub) join(ctx context.Context, channel string) (*hubWaiter, error) {
 	sub, err := h.open(ctx)
 	if err != nil {
 		return nil, err
@@ -75,12 +75,12 @@ func (h *hub) join(ctx context.Context, channel string) (*seat, error) {
 		h.mu.Lock()
 		if h.closed {
 			h.mu.Unlock()
-			return nil, errClosed
+			return nil, wire.ErrClosed
 		}
 		t := h.topics[channel]
-		if t != nil && t.gone != nil {
+		if t != nil && t.removed != nil {
 			// An Add that overtook the Remove would be undone by it.
-			gone := t.gone
+			gone := t.removed
 			h.mu.Unlock()
 			select {
 			case <-gone:
@@ -88,7 +88,7 @@ func (h *hub) join(ctx context.Context, channel string) (*seat, error) {
 			case <-ctx.Done():
 				return nil, lock.Ended(ctx)
 			case <-h.ended:
-				return nil, errClosed
+				return nil, wire.ErrClosed
 			}
 		}
 		first := t == nil
@@ -96,12 +96,12 @@ func (h *hub) join(ctx context.Context, channel string) (*seat, error) {
 			t = &topic{name: channel, ready: make(chan struct{})}
 			h.topics[channel] = t
 		}
-		s := &seat{topic: t, bell: make(chan struct{}, 1)}
-		s.place = t.seats.PushBack(s)
+		s := &hubWaiter{topic: t, woken: make(chan struct{}, 1)}
+		s.element = t.waiters.PushBack(s)
 		if first {
 			// Others wait for this Add, so our ctx must not end it.
-			h.behind.Go(func() {
-				timed, cancel := h.timed()
+			h.running.Go(func() {
+				timed, cancel := h.bounded()
 				defer cancel()
 				t.err = sub.Add(timed, channel)
 				close(t.ready)
@@ -114,7 +114,7 @@ func (h *hub) join(ctx context.Context, channel string) (*seat, error) {
 		case <-ctx.Done():
 			err = lock.Ended(ctx)
 		case <-h.ended:
-			err = errClosed
+			err = wire.ErrClosed
 		}
 		if err != nil {
 			h.leave(s, true, false)
@@ -124,29 +124,29 @@ func (h *hub) join(ctx context.Context, channel string) (*seat, error) {
 	}
 }
 
-// leave gives the seat up. With passOn a ring that it did not answer goes to
-// the next one: the message was meant for whoever can use it. Rung says that a
-// ring was taken that no attempt has answered since.
-func (h *hub) leave(s *seat, passOn, rung bool) {
+// leave ends the wait of s. With passOn a message to which s has made no attempt wakes
+// the next waiter: it was meant for one of them. Woken says that s has taken a message
+// from its channel and made no attempt since.
+func (h *hub) leave(s *hubWaiter, passOn, woken bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	t := s.topic
-	t.seats.Remove(s.place)
+	t.waiters.Remove(s.element)
 	select {
-	case <-s.bell:
-		rung = true
+	case <-s.woken:
+		woken = true
 	default:
 	}
-	if passOn && rung {
-		t.ring(1)
+	if passOn && woken {
+		t.wake(1)
 	}
-	if t.seats.Len() > 0 || h.closed {
+	if t.waiters.Len() > 0 || h.closed {
 		return
 	}
-	t.gone = make(chan struct{})
-	sub := h.sub.sub // it has been made, since there was a seat
+	t.removed = make(chan struct{})
+	sub := h.sub.sub // it has been made, since there was a waiter
 	// The waiter has the key by now, perhaps, and need not wait for this.
-	h.behind.Go(func() {
+	h.running.Go(func() {
 		<-t.ready // an Add that is still under way would come after the Remove
 		ctx, cancel := context.WithTimeout(context.Background(), h.c.Timeout)
 		defer cancel()
@@ -155,38 +155,38 @@ func (h *hub) leave(s *seat, passOn, rung bool) {
 		h.mu.Lock()
 		delete(h.topics, t.name)
 		h.mu.Unlock()
-		close(t.gone)
+		close(t.removed)
 	})
 }
 
-// ring wakes up to n waiters that have not been rung yet, the longest first,
-// and returns how many there were.
-func (t *topic) ring(n int) (rung int) {
-	for e := t.seats.Front(); e != nil && rung < n; e = e.Next() {
+// wake wakes up to n waiters that have not been woken yet, the longest first, and
+// returns how many there were.
+func (t *topic) wake(n int) (woken int) {
+	for e := t.waiters.Front(); e != nil && woken < n; e = e.Next() {
 		select {
-		case e.Value.(*seat).bell <- struct{}{}:
-			rung++
+		case e.Value.(*hubWaiter).woken <- struct{}{}:
+			woken++
 		default:
 		}
 	}
-	return rung
+	return woken
 }
 
-// open returns the subscription. Where there is none it is made once for all who
-// wait for it now; those who come after a failure try anew.
-func (h *hub) open(ctx context.Context) (Subscription, error) {
+// open returns the subscription. Where there is none it is made once for all waiters
+// that come meanwhile; those that come after a failure try anew.
+func (h *hub) open(ctx context.Context) (wire.Subscription, error) {
 	h.mu.Lock()
 	select {
 	case <-h.ended: // maybe long before close
 		h.mu.Unlock()
-		return nil, errClosed
+		return nil, wire.ErrClosed
 	default:
 	}
 	o := h.sub
 	if o == nil {
 		o = &subscribing{done: make(chan struct{})}
 		h.sub = o
-		h.behind.Go(func() { h.subscribe(o) })
+		h.running.Go(func() { h.subscribe(o) })
 	}
 	h.mu.Unlock()
 	select {
@@ -195,7 +195,7 @@ func (h *hub) open(ctx context.Context) (Subscription, error) {
 	case <-ctx.Done():
 		return nil, lock.Ended(ctx)
 	case <-h.ended:
-		return nil, errClosed
+		return nil, wire.ErrClosed
 	}
 }
 
@@ -204,7 +204,7 @@ func (h *hub) reason(err error) error {
 	select {
 	case <-h.ended:
 		if err != nil {
-			return errClosed
+			return wire.ErrClosed
 		}
 	default:
 	}
@@ -214,15 +214,15 @@ func (h *hub) reason(err error) error {
 // subscribe makes the subscription o, or notes why there is none.
 func (h *hub) subscribe(o *subscribing) {
 	defer close(o.done)
-	ctx, cancel := h.timed()
+	ctx, cancel := h.bounded()
 	defer cancel()
-	o.sub, o.err = h.conn.Subscribe(ctx, Handler{
+	o.sub, o.err = h.conn.Subscribe(ctx, wire.Handler{
 		Message: h.message,
-		Gap:     func() { h.lost.Store(false); h.ringAll() },
+		Gap:     func() { h.lost.Store(false); h.wakeAll() },
 		// A server that is gone sends nothing, and its waiters have to learn
 		// it. One try is not enough: other connections may outlive this one
 		// for a moment.
-		Lost: func() { h.lost.Store(true); h.ringAll() },
+		Lost: func() { h.lost.Store(true); h.wakeAll() },
 	})
 	if o.err != nil {
 		h.mu.Lock()
@@ -240,26 +240,26 @@ func (h *hub) message(channel, payload string) {
 	if t == nil {
 		return
 	}
-	n := t.seats.Len()
+	n := t.waiters.Len()
 	if payload == "0" {
 		n = 1
 	}
-	for range t.ring(n) {
+	for range t.wake(n) {
 		h.c.Count.Wakeup()
 	}
 }
 
-// ringAll lets everybody try again.
-func (h *hub) ringAll() {
+// wakeAll lets all waiters try again.
+func (h *hub) wakeAll() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	for _, t := range h.topics {
-		t.ring(t.seats.Len())
+		t.wake(t.waiters.Len())
 	}
 }
 
-// close ends the subscription. Nobody joins after it; those who wait are to be
-// rung once the Conn is closed, too, so that their next try fails.
+// close ends the subscription. No waiter joins after it. The waits end by the closing
+// of the Locker.
 func (h *hub) close() {
 	h.end() // first, for nobody may begin to subscribe once o is known
 	h.mu.Lock()
@@ -272,5 +272,5 @@ func (h *hub) close() {
 			_ = o.sub.Close() // it returns nil
 		}
 	}
-	h.behind.Wait()
+	h.running.Wait()
 }

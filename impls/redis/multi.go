@@ -2,7 +2,6 @@ package redis
 
 import (
 	"context"
-	"crypto/rand"
 	_ "embed" // the scripts
 	"errors"
 	"fmt"
@@ -10,6 +9,7 @@ import (
 	"time"
 
 	"github.com/lockbench/lockbench/impls/lock"
+	"github.com/lockbench/lockbench/impls/redis/wire"
 )
 
 //go:embed multi_take.lua
@@ -43,7 +43,7 @@ var multiFreeSource string
 // The grant ends with the first of its keys; all are counted from before the
 // first command. A cluster of Redis is refused, because its keys may live on
 // different nodes and no script reaches two.
-func multi(client string, dial Dial) lock.Variant {
+func multi(client string, dial wire.Dial) lock.Variant {
 	return lock.Variant{
 		Algo: "redis-multi", Client: client,
 		Doc: "Several keys at once, all or none, with one owner's token in each. " +
@@ -54,27 +54,17 @@ func multi(client string, dial Dial) lock.Variant {
 		Unsafe: lock.Pause | lock.ServerClock | lock.Failover | lock.Restart,
 		Open: func(ctx context.Context, d lock.Deployment, c lock.Config) (lock.Locker, error) {
 			c = c.Filled()
-			if len(d.Nodes) == 0 {
-				return nil, errNowhere
+			if slices.ContainsFunc(d.Nodes, func(ep lock.Endpoint) bool { return ep.Topology() == lock.Cluster }) {
+				return nil, errSpread
 			}
-			m := &multiLocker{
-				session:  &session{c: c, prefix: rand.Text()},
-				takeAll:  NewScript(multiTakeSource),
-				freeMine: NewScript(multiFreeSource),
+			conns, err := wire.Reach(ctx, dial, d, c)
+			if err != nil {
+				return nil, err
 			}
-			for _, ep := range d.Nodes {
-				if ep.Topology() == lock.Cluster {
-					_ = m.Close()
-					return nil, errSpread
-				}
-				conn, err := reach(ctx, dial, ep, c)
-				if err != nil {
-					_ = m.Close() // why matters more than how we part
-					return nil, err
-				}
-				m.conns = append(m.conns, conn)
-			}
-			return m, nil
+			return &multiLocker{
+				Session: wire.NewSession(nil, c), conns: conns,
+				takeAll: wire.NewScript(multiTakeSource), freeMine: wire.NewScript(multiFreeSource),
+			}, nil
 		},
 	}
 }
@@ -84,9 +74,9 @@ var errSpread = errors.New("redis: redis-multi needs servers that each hold any 
 
 // multiLocker is a client of all nodes. Its session has no Conn.
 type multiLocker struct {
-	*session
-	conns             []Conn
-	takeAll, freeMine *Script
+	*wire.Session
+	conns             []wire.Conn
+	takeAll, freeMine *wire.Script
 }
 
 func (m *multiLocker) Close() error {
@@ -98,11 +88,11 @@ func (m *multiLocker) Close() error {
 }
 
 func (m *multiLocker) Acquire(ctx context.Context, key string) (lock.Lease, error) {
-	return m.poll(ctx, m.c, []string{key})
+	return m.poll(ctx, m.Config, []string{key})
 }
 
 func (m *multiLocker) TryAcquire(ctx context.Context, key string) (lock.Lease, error) {
-	once := m.c
+	once := m.Config
 	once.Retry.Limit = 1
 	return m.poll(ctx, once, []string{key})
 }
@@ -113,12 +103,12 @@ func (m *multiLocker) AcquireMulti(ctx context.Context, keys []string) (lock.Lea
 	if len(keys) == 0 {
 		return nil, errors.New("redis: no keys to acquire")
 	}
-	return m.poll(ctx, m.c, keys)
+	return m.poll(ctx, m.Config, keys)
 }
 
 // A share is the keys of one grant that live on one node, in order.
 type share struct {
-	conn Conn
+	conn wire.Conn
 	keys []string
 }
 
@@ -153,7 +143,7 @@ func (m *multiLocker) shares(keys []string) []share {
 
 func (m *multiLocker) poll(ctx context.Context, c lock.Config, keys []string) (lock.Lease, error) {
 	all := m.shares(keys)
-	owner := m.owner()
+	owner := m.Owner()
 	var lease *multiLease
 	err := lock.Poll(ctx, c, func(ctx context.Context) (bool, error) {
 		var err error
@@ -175,35 +165,35 @@ func (m *multiLocker) poll(ctx context.Context, c lock.Config, keys []string) (l
 func (m *multiLocker) take(ctx context.Context, all []share, owner string) (*multiLease, error) {
 	sent := time.Now()
 	for i, s := range all {
-		reply, err := m.step(ctx, "acquire", func() (any, error) {
-			return Eval(ctx, s.conn, m.takeAll, s.keys, owner, millis(m.c.TTL))
+		reply, err := m.Step(ctx, "acquire", func() (any, error) {
+			return wire.Eval(ctx, s.conn, m.takeAll, s.keys, owner, wire.Millis(m.Config.TTL))
 		})
 		switch {
-		case dead(err):
+		case wire.Died(err):
 			return nil, err
 		case err != nil:
 			asked := all[:i]
-			if lostAnswer(err) {
+			if wire.Unanswered(err) {
 				asked = all[:i+1]
 			}
 			return nil, m.doubtful(ctx, asked, all[i:i+1], owner, err)
-		case !one(reply):
+		case !wire.IsOne(reply):
 			if i == 0 {
 				return nil, nil
 			}
 			return nil, m.back(ctx, all[:i], owner, nil)
 		}
 	}
-	if len(all) > 1 && time.Since(sent) > m.c.TTL/2 {
+	if len(all) > 1 && time.Since(sent) > m.Config.TTL/2 {
 		return nil, m.back(ctx, all, owner, nil)
 	}
-	return &multiLease{session: m.session, freeMine: m.freeMine, all: all, owner: owner, deadline: sent.Add(m.c.TTL)}, nil
+	return &multiLease{Session: m.Session, freeMine: m.freeMine, all: all, owner: owner, deadline: sent.Add(m.Config.TTL)}, nil
 }
 
 // doubtful gives back the shares asked of which the last, if it is unanswered's,
 // may have been granted although err came, and returns the error of the attempt.
 func (m *multiLocker) doubtful(ctx context.Context, asked, unanswered []share, owner string, err error) error {
-	if !lostAnswer(err) {
+	if !wire.Unanswered(err) {
 		return m.back(ctx, asked, owner, err)
 	}
 	if failed := m.back(ctx, asked[:len(asked)-1], owner, nil); failed != nil {
@@ -211,19 +201,19 @@ func (m *multiLocker) doubtful(ctx context.Context, asked, unanswered []share, o
 	}
 	// Only keys that were there and are now deleted prove that nothing is held:
 	// a lost command may still be on its way.
-	back, cancel := m.bounded(ctx)
+	back, cancel := m.Bounded(ctx)
 	defer cancel()
 	n, failed := m.undo(back, unanswered[0], owner)
 	if failed == nil && n == int64(len(unanswered[0].keys)) {
 		return err
 	}
-	return doubt(err)
+	return wire.Uncertain(err)
 }
 
 // undo gives back one share. Its command is "undo".
 func (m *multiLocker) undo(ctx context.Context, s share, owner string) (int64, error) {
-	reply, err := m.step(ctx, "undo", func() (any, error) {
-		return Eval(ctx, s.conn, m.freeMine, s.keys, owner)
+	reply, err := m.Step(ctx, "undo", func() (any, error) {
+		return wire.Eval(ctx, s.conn, m.freeMine, s.keys, owner)
 	})
 	n, _ := reply.(int64)
 	return n, err
@@ -232,12 +222,12 @@ func (m *multiLocker) undo(ctx context.Context, s share, owner string) (int64, e
 // back gives back what was granted and returns why, marked as uncertain if that
 // fails.
 func (m *multiLocker) back(ctx context.Context, granted []share, owner string, why error) error {
-	ctx, cancel := m.bounded(ctx)
+	ctx, cancel := m.Bounded(ctx)
 	defer cancel()
 	for _, s := range granted {
 		_, err := m.undo(ctx, s, owner)
 		switch {
-		case dead(err):
+		case wire.Died(err):
 			return err
 		case err != nil && why == nil:
 			why = fmt.Errorf("%w: a part of the keys could not be given back: %w", lock.ErrUncertain, err)
@@ -249,8 +239,8 @@ func (m *multiLocker) back(ctx context.Context, granted []share, owner string, w
 }
 
 type multiLease struct {
-	*session
-	freeMine *Script
+	*wire.Session
+	freeMine *wire.Script
 	all      []share
 	owner    string
 	deadline time.Time
@@ -262,14 +252,14 @@ func (l *multiLease) Release(ctx context.Context) error {
 	var errs []error
 	lost := false
 	for _, s := range l.all {
-		reply, err := l.step(ctx, "release", func() (any, error) {
-			return Eval(ctx, s.conn, l.freeMine, s.keys, l.owner)
+		reply, err := l.Step(ctx, "release", func() (any, error) {
+			return wire.Eval(ctx, s.conn, l.freeMine, s.keys, l.owner)
 		})
 		switch {
-		case dead(err):
+		case wire.Died(err):
 			return err
 		case err != nil:
-			errs = append(errs, doubt(err))
+			errs = append(errs, wire.Uncertain(err))
 		case reply != int64(len(s.keys)):
 			lost = true
 		}
@@ -277,19 +267,7 @@ func (l *multiLease) Release(ctx context.Context) error {
 	if lost && len(errs) == 0 {
 		return lock.ErrLost
 	}
-	return oneLine(errs)
-}
-
-// oneLine is errors.Join without its line breaks.
-func oneLine(errs []error) error {
-	if len(errs) == 0 {
-		return nil
-	}
-	err := errs[0]
-	for _, e := range errs[1:] {
-		err = fmt.Errorf("%w; %w", err, e)
-	}
-	return err
+	return wire.Join(errs)
 }
 
 func (l *multiLease) Lost() <-chan struct{} { return nil }

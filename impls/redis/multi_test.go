@@ -13,29 +13,30 @@ import (
 	"github.com/lockbench/lockbench/harness/locktest"
 	"github.com/lockbench/lockbench/impls/lock"
 	"github.com/lockbench/lockbench/impls/redis"
+	"github.com/lockbench/lockbench/impls/redis/internal/redistest"
+	"github.com/lockbench/lockbench/impls/redis/wire"
 )
 
 // cluster is five servers and a client library, with a say in what each hears.
 type cluster struct {
-	adapter
+	redistest.Client
 	d     lock.Deployment
-	raw   []redis.Conn
+	raw   []wire.Conn
 	mu    sync.Mutex
-	wires map[lock.Endpoint]*wire
+	wires map[lock.Endpoint]*redistest.Lossy
 }
 
 // eachCluster runs test on five real servers with every client library.
 func eachCluster(t *testing.T, test func(t *testing.T, c *cluster)) {
 	t.Helper()
-	for _, a := range adapters() {
-		t.Run(a.name, func(t *testing.T) {
-			c := &cluster{adapter: a, d: lock.Deployment{Kind: "redis"}, wires: map[lock.Endpoint]*wire{}}
+	for _, a := range redistest.Clients() {
+		t.Run(a.Name, func(t *testing.T) {
+			c := &cluster{Client: a, d: lock.Deployment{Kind: "redis"}, wires: map[lock.Endpoint]*redistest.Lossy{}}
 			for range 5 {
-				at := startRedis(t)
-				s := newServer(t, a, at, true)
+				at := redistest.Endpoint(t)
 				c.d.Nodes = append(c.d.Nodes, at)
-				c.raw = append(c.raw, s.raw)
-				c.wires[at] = &wire{}
+				c.raw = append(c.raw, redistest.DialConn(t, a, at, lock.Config{}))
+				c.wires[at] = &redistest.Lossy{}
 			}
 			test(t, c)
 		})
@@ -46,18 +47,18 @@ func eachCluster(t *testing.T, test func(t *testing.T, c *cluster)) {
 func (c *cluster) tamper(i int, before func(args []any) error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.wires[c.d.Nodes[i]].before = before
+	c.wires[c.d.Nodes[i]].Before = before
 }
 
 // tampered is the Dial that leads through the wires.
-func (c *cluster) tampered(ctx context.Context, ep lock.Endpoint, config lock.Config) (redis.Conn, error) {
-	conn, err := c.dial(ctx, ep, config)
+func (c *cluster) tampered(ctx context.Context, ep lock.Endpoint, config lock.Config) (wire.Conn, error) {
+	conn, err := c.Dial(ctx, ep, config)
 	if err != nil {
 		return nil, err
 	}
-	return &wire{Conn: conn, before: func(args []any) error {
+	return &redistest.Lossy{Conn: conn, Before: func(args []any) error {
 		c.mu.Lock()
-		before := c.wires[ep].before
+		before := c.wires[ep].Before
 		c.mu.Unlock()
 		if before == nil {
 			return nil
@@ -82,11 +83,11 @@ func (c *cluster) held(t *testing.T, key string) (n int) {
 // openMulti opens redis-multi on all nodes of c; hook may be nil.
 func (c *cluster) openMulti(t *testing.T, through bool, hook func(context.Context, string) error) lock.MultiLocker {
 	t.Helper()
-	dial := c.dial
+	dial := c.Dial
 	if through {
 		dial = c.tampered
 	}
-	l, err := find(t, redis.Variants(c.name, dial), "redis-multi").Open(t.Context(), c.d, lock.Config{Hook: hook})
+	l, err := redistest.Find(t, redis.Variants(c.Name, dial), "redis-multi").Open(t.Context(), c.d, lock.Config{Hook: hook})
 	if err != nil {
 		t.Fatal(err)
 	}

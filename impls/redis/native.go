@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/lockbench/lockbench/impls/lock"
+	"github.com/lockbench/lockbench/impls/redis/wire"
 )
 
 // native is token without Lua: the server itself compares and deletes.
@@ -23,7 +24,7 @@ import (
 // Which of the three the server has is asked once, in Open, by trying each on a
 // name of this client's own that does not exist; none of them creates it. The
 // key is the same as redis-token's, so the two exclude each other.
-func native(client string, dial Dial) lock.Variant {
+func native(client string, dial wire.Dial) lock.Variant {
 	return lock.Variant{
 		Algo: "redis-token-native", Client: client,
 		Doc: "SET NX PX with an owner's token, freed by the server's own compare-and-delete. " +
@@ -32,22 +33,22 @@ func native(client string, dial Dial) lock.Variant {
 		Caps:   lock.Try | lock.Extend,
 		Needs:  lock.Needs{Kind: "redis", Feature: "compare-and-delete"},
 		Unsafe: lock.Pause | lock.ServerClock | lock.Failover | lock.Restart,
-		Open: choosy(dial, func(ctx context.Context, s *session) (take, error) {
+		Open: choosy(dial, func(ctx context.Context, s *wire.Session) (take, error) {
 			d, err := learn(ctx, s)
 			if err != nil {
 				return nil, err
 			}
 			return func(ctx context.Context, key, owner string) (lock.Lease, error) {
 				sent := time.Now()
-				reply, err := s.do(ctx, "set", "SET", key, owner, "NX", "PX", millis(s.c.TTL))
+				reply, err := s.Do(ctx, "set", "SET", key, owner, "NX", "PX", wire.Millis(s.Config.TTL))
 				if err != nil {
 					return nil, d.undo(ctx, s, key, owner, err)
 				}
 				if reply == nil {
 					return nil, nil
 				}
-				lease := &nativeLease{session: s, dialect: d, key: key, owner: owner}
-				lease.deadline.Store(new(sent.Add(s.c.TTL)))
+				lease := &nativeLease{Session: s, dialect: d, key: key, owner: owner}
+				lease.deadline.Store(new(sent.Add(s.Config.TTL)))
 				return lease, nil
 			}, nil
 		}),
@@ -77,13 +78,13 @@ func dialects() []dialect {
 }
 
 // learn returns the first dialect of which the server knows both commands.
-func learn(ctx context.Context, s *session) (dialect, error) {
-	name := "lockbench:probe:" + s.owner()
-	var refused Error
+func learn(ctx context.Context, s *wire.Session) (dialect, error) {
+	name := "lockbench:probe:" + s.Owner()
+	var refused wire.Error
 	for _, d := range dialects() {
-		_, err := s.conn.Do(ctx, d.del(name, name)...)
+		_, err := s.Conn.Do(ctx, d.del(name, name)...)
 		if err == nil {
-			_, err = s.conn.Do(ctx, d.renew(name, name, 1000)...)
+			_, err = s.Conn.Do(ctx, d.renew(name, name, 1000)...)
 		}
 		if err == nil {
 			return d, nil
@@ -93,31 +94,31 @@ func learn(ctx context.Context, s *session) (dialect, error) {
 		}
 	}
 	return dialect{}, fmt.Errorf("redis: redis-token-native needs a server with compare-and-delete "+
-		"(Redis from 8.4, Valkey from 9, Tair); this one says: %s", printable(refused))
+		"(Redis from 8.4, Valkey from 9, Tair); this one says: %s", wire.Printable(refused))
 }
 
 // undo is owned.undo with the server's own command.
-func (d dialect) undo(ctx context.Context, s *session, key, owner string, err error) error {
-	if !lostAnswer(err) {
+func (d dialect) undo(ctx context.Context, s *wire.Session, key, owner string, err error) error {
+	if !wire.Unanswered(err) {
 		return err
 	}
-	ctx, cancel := s.bounded(ctx)
+	ctx, cancel := s.Bounded(ctx)
 	defer cancel()
-	if reply, failed := s.do(ctx, "undo", d.del(key, owner)...); failed == nil && one(reply) {
+	if reply, failed := s.Do(ctx, "undo", d.del(key, owner)...); failed == nil && wire.IsOne(reply) {
 		return err
 	}
-	return doubt(err)
+	return wire.Uncertain(err)
 }
 
 type nativeLease struct {
-	*session
+	*wire.Session
 	dialect
 	key, owner string
 	deadline   atomic.Pointer[time.Time] // Guard may look while Extend moves it
 }
 
 func (n *nativeLease) Release(ctx context.Context) error {
-	return freed(n.do(ctx, "release", n.del(n.key, n.owner)...))
+	return wire.Freed(n.Do(ctx, "release", n.del(n.key, n.owner)...))
 }
 
 func (n *nativeLease) Lost() <-chan struct{} { return nil }
@@ -131,11 +132,11 @@ func (n *nativeLease) Extend(ctx context.Context, ttl time.Duration) error {
 		return errTTL
 	}
 	sent := time.Now()
-	reply, err := n.do(ctx, "renew", n.renew(n.key, n.owner, millis(ttl))...)
+	reply, err := n.Do(ctx, "renew", n.renew(n.key, n.owner, wire.Millis(ttl))...)
 	switch {
 	case err != nil:
-		return doubt(err)
-	case reply != "OK" && !one(reply):
+		return wire.Uncertain(err)
+	case reply != "OK" && !wire.IsOne(reply):
 		return lock.ErrLost
 	}
 	n.deadline.Store(new(sent.Add(ttl)))

@@ -10,12 +10,14 @@ import (
 
 	"github.com/lockbench/lockbench/impls/lock"
 	"github.com/lockbench/lockbench/impls/redis"
+	"github.com/lockbench/lockbench/impls/redis/internal/redistest"
+	"github.com/lockbench/lockbench/impls/redis/wire"
 )
 
 // tongue is a Conn to a server that knows the compare commands of one family,
 // whatever the server behind it knows. It says what the families' pages say.
 type tongue struct {
-	redis.Conn
+	wire.Conn
 	speaks string // DELEX, DELIFEQ, CAD or nothing
 	lose   string // the answer to this command is lost, once
 }
@@ -43,7 +45,7 @@ func (c *tongue) translate(ctx context.Context, args []any) (any, error) {
 	switch name := args[0].(string); name {
 	case "DELEX", "DELIFEQ", "CAD", "CAS":
 		if name != c.speaks && (name != "CAS" || c.speaks != "CAD") {
-			return nil, redis.Error("ERR unknown command '" + name + "', with args beginning with: ")
+			return nil, wire.Error("ERR unknown command '" + name + "', with args beginning with: ")
 		}
 		switch {
 		case name == "DELEX" && args[2] == "IFEQ":
@@ -59,11 +61,11 @@ func (c *tongue) translate(ctx context.Context, args []any) (any, error) {
 			}
 			return int64(-1), err
 		}
-		return nil, redis.Error("ERR syntax error")
+		return nil, wire.Error("ERR syntax error")
 	case "SET":
 		if len(args) == 7 && args[3] == "IFEQ" {
 			if c.speaks != "DELEX" && c.speaks != "DELIFEQ" {
-				return nil, redis.Error("ERR syntax error")
+				return nil, wire.Error("ERR syntax error")
 			}
 			return c.Conn.Do(ctx, "EVAL", compareAndSet, 1, args[1], args[4], args[2], args[6])
 		}
@@ -73,8 +75,8 @@ func (c *tongue) translate(ctx context.Context, args []any) (any, error) {
 
 // speaking is the variant on a server of that tongue.
 func (s *server) speaking(t *testing.T, speaks, lose string) lock.Variant {
-	return find(t, redis.Variants(s.name, func(ctx context.Context, ep lock.Endpoint, c lock.Config) (redis.Conn, error) {
-		conn, err := s.dial(ctx, ep, c)
+	return redistest.Find(t, redis.Variants(s.Name, func(ctx context.Context, ep lock.Endpoint, c lock.Config) (wire.Conn, error) {
+		conn, err := s.Dial(ctx, ep, c)
 		return &tongue{conn, speaks, lose}, err
 	}), "redis-token-native")
 }
@@ -90,19 +92,19 @@ func TestNativeDialects(t *testing.T) {
 
 // nativeLife is one key's from its grant to its loss, on v.
 func nativeLife(t *testing.T, s *server, v lock.Variant) {
-	l := openVariant(t, v, s.at, lock.Config{})
-	if n := s.do(t, "DBSIZE"); n != int64(0) {
+	l := redistest.OpenVariant(t, v, s.At, lock.Config{})
+	if n := s.Do(t, "DBSIZE"); n != int64(0) {
 		t.Errorf("Open left %v keys behind", n)
 	}
-	lease := mustTry(t, l, "k")
-	if r := wait(t, "TryAcquire", try(t, s.open(t, "redis-token", nil), "k")); !errors.Is(r.err, lock.ErrHeld) {
-		t.Errorf("redis-token on a held key: %v, want ErrHeld", r.err)
+	lease := redistest.MustTry(t, l, "k")
+	if r := redistest.Wait(t, "TryAcquire", redistest.Try(t, s.Open(t, "redis-token", nil), "k")); !errors.Is(r.Err, lock.ErrHeld) {
+		t.Errorf("redis-token on a held key: %v, want ErrHeld", r.Err)
 	}
 	before := time.Now()
 	if err := lease.(lock.Extender).Extend(t.Context(), time.Minute); err != nil {
 		t.Fatalf("Extend: %v", err)
 	}
-	if ttl := s.do(t, "PTTL", "k").(int64); ttl <= 50_000 || ttl > 60_000 {
+	if ttl := s.Do(t, "PTTL", "k").(int64); ttl <= 50_000 || ttl > 60_000 {
 		t.Errorf("PTTL after Extend by a minute: %d ms", ttl)
 	}
 	if end := lease.(lock.Deadliner).Deadline(); end.Before(before.Add(time.Minute)) {
@@ -119,13 +121,13 @@ func nativeLife(t *testing.T, s *server, v lock.Variant) {
 			t.Errorf("%s: %v, want ErrLost", what, err)
 		}
 	}
-	if n := s.do(t, "EXISTS", "k"); n != int64(0) {
+	if n := s.Do(t, "EXISTS", "k"); n != int64(0) {
 		t.Error("the key is there after its release, or again after an Extend")
 	}
 	// A late release finds the next owner's key and leaves it.
-	late := mustTry(t, l, "k")
-	s.expire(t, "k")
-	next := mustTry(t, l, "k")
+	late := redistest.MustTry(t, l, "k")
+	s.Expire(t, "k")
+	next := redistest.MustTry(t, l, "k")
 	if err := late.Release(t.Context()); !errors.Is(err, lock.ErrLost) {
 		t.Errorf("late Release: %v, want ErrLost", err)
 	}
@@ -147,7 +149,7 @@ func TestNativeLostAnswer(t *testing.T) {
 				v = s.speaking(t, speaks, "SET")
 				open = v.Open
 			}
-			l, err := open(t.Context(), lock.Deployment{Kind: "redis", Nodes: []lock.Endpoint{s.at}}, lock.Config{})
+			l, err := open(t.Context(), lock.Deployment{Kind: "redis", Nodes: []lock.Endpoint{s.At}}, lock.Config{})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -160,7 +162,7 @@ func TestNativeLostAnswer(t *testing.T) {
 					t.Error(err)
 				}
 			}
-			if n := s.do(t, "EXISTS", "k"); n != int64(0) {
+			if n := s.Do(t, "EXISTS", "k"); n != int64(0) {
 				t.Errorf("%s: the key is held by nobody", speaks)
 			}
 			_ = l.Close()
@@ -172,11 +174,11 @@ func TestNativeLostAnswer(t *testing.T) {
 func TestNativeMissing(t *testing.T) {
 	eachServer(t, func(t *testing.T, s *server) {
 		v := s.speaking(t, "", "")
-		_, err := v.Open(t.Context(), lock.Deployment{Kind: "redis", Nodes: []lock.Endpoint{s.at}}, lock.Config{})
+		_, err := v.Open(t.Context(), lock.Deployment{Kind: "redis", Nodes: []lock.Endpoint{s.At}}, lock.Config{})
 		if err == nil || !strings.Contains(err.Error(), "needs a server with compare-and-delete") || strings.Contains(err.Error(), "\n") {
 			t.Errorf("Open: %v", err)
 		}
-		if n := s.do(t, "DBSIZE"); n != int64(0) {
+		if n := s.Do(t, "DBSIZE"); n != int64(0) {
 			t.Errorf("Open left %v keys behind", n)
 		}
 	})
@@ -184,13 +186,13 @@ func TestNativeMissing(t *testing.T) {
 
 // The same on a server that has a dialect of its own, if there is one.
 func TestNativeServer(t *testing.T) {
-	for _, a := range adapters() {
-		t.Run(a.name, func(t *testing.T) {
-			s := newServer(t, a, startRedis(t), true)
-			v := s.variant(t, "redis-token-native")
-			l, err := v.Open(t.Context(), lock.Deployment{Kind: "redis", Nodes: []lock.Endpoint{s.at}}, lock.Config{})
+	for _, a := range redistest.Clients() {
+		t.Run(a.Name, func(t *testing.T) {
+			s := &server{redistest.StartReal(t, a, redis.Variants)}
+			v := s.Variant(t, "redis-token-native")
+			l, err := v.Open(t.Context(), lock.Deployment{Kind: "redis", Nodes: []lock.Endpoint{s.At}}, lock.Config{})
 			if err != nil {
-				if required("valkey9") {
+				if redistest.Required("valkey9") {
 					t.Fatalf("LOCKBENCH_REQUIRE lists valkey9: %v", err)
 				}
 				t.Skipf("NOT TESTED on a real server (scripts/newer gets one, LOCKBENCH_REDIS_SERVER names it): %v", err)

@@ -7,10 +7,14 @@ import (
 	"time"
 
 	"github.com/lockbench/lockbench/impls/lock"
+	"github.com/lockbench/lockbench/impls/redis/wire"
 )
 
 //go:embed compare_del.lua
 var compareDelSource string
+
+//go:embed batch_pexpire.lua
+var batchPexpireSource string
 
 //go:embed compare_pexpire.lua
 var comparePexpireSource string
@@ -18,22 +22,22 @@ var comparePexpireSource string
 // owned holds the scripts of the locks whose key stores its owner: they act
 // only while the key is still the owner's, in one step on the server.
 type owned struct {
-	*session
-	del, pexpire *Script
+	*wire.Session
+	del, pexpire *wire.Script
 	renewals     *lock.Batch
 }
 
-func newOwned(s *session) owned {
+func newOwned(s *wire.Session) owned {
 	return owned{
-		session: s, del: NewScript(compareDelSource), pexpire: NewScript(comparePexpireSource),
-		renewals: renewals(s, NewScript(batchPexpireSource)),
+		Session: s, del: wire.NewScript(compareDelSource), pexpire: wire.NewScript(comparePexpireSource),
+		renewals: wire.Renewals(s, wire.NewScript(batchPexpireSource)),
 	}
 }
 
 // set takes key for owner with SET NX PX, and reports whether it did. Its
 // command is "set".
 func (o owned) set(ctx context.Context, key, owner string) (bool, error) {
-	reply, err := o.do(ctx, "set", "SET", key, owner, "NX", "PX", millis(o.c.TTL))
+	reply, err := o.Do(ctx, "set", "SET", key, owner, "NX", "PX", wire.Millis(o.Config.TTL))
 	if err != nil {
 		return false, o.undo(ctx, key, owner, err)
 	}
@@ -47,31 +51,31 @@ func (o owned) set(ctx context.Context, key, owner string) (bool, error) {
 // key that was not there proves nothing, since the lost command may still be on
 // its way and run later.
 func (o owned) undo(ctx context.Context, key, owner string, err error) error {
-	if !lostAnswer(err) {
+	if !wire.Unanswered(err) {
 		return err
 	}
-	ctx, cancel := o.bounded(ctx)
+	ctx, cancel := o.Bounded(ctx)
 	defer cancel()
-	reply, failed := o.eval(ctx, "undo", o.del, []string{key}, owner)
-	if failed == nil && one(reply) {
+	reply, failed := o.Eval(ctx, "undo", o.del, []string{key}, owner)
+	if failed == nil && wire.IsOne(reply) {
 		return err
 	}
-	return doubt(err)
+	return wire.Uncertain(err)
 }
 
 // free deletes key if owner holds it. Its command is "release".
 func (o owned) free(ctx context.Context, key, owner string) error {
-	return freed(o.eval(ctx, "release", o.del, []string{key}, owner))
+	return wire.Freed(o.Eval(ctx, "release", o.del, []string{key}, owner))
 }
 
 // renew lets key end after ttl if owner holds it, and returns ErrLost if not.
 // Its command is "renew".
 func (o owned) renew(ctx context.Context, key, owner string, ttl time.Duration) error {
-	reply, err := o.eval(ctx, "renew", o.pexpire, []string{key}, owner, millis(ttl))
-	if err == nil && !one(reply) {
+	reply, err := o.Eval(ctx, "renew", o.pexpire, []string{key}, owner, wire.Millis(ttl))
+	if err == nil && !wire.IsOne(reply) {
 		return lock.ErrLost
 	}
-	return doubt(err)
+	return wire.Uncertain(err)
 }
 
 // renewed is the lease of the locks that keep it alive until its Release.
@@ -83,7 +87,7 @@ type renewed struct {
 
 // keepAlive starts to renew what was granted by a request sent at sent.
 func (o owned) keepAlive(key, owner string, sent time.Time) renewed {
-	kept := o.keep.KeepWith(o.c, sent, o.renewals, o.company(key), renewee{key, owner})
+	kept := o.Keep(o.renewals, key, owner, sent)
 	return renewed{owned: o, key: key, owner: owner, Kept: kept}
 }
 

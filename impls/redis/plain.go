@@ -7,13 +7,14 @@ import (
 	"time"
 
 	"github.com/lockbench/lockbench/impls/lock"
+	"github.com/lockbench/lockbench/impls/redis/wire"
 )
 
 // plainLease is the lease of the locks that store no owner: its Release deletes
 // the key, whoever holds it by then. It is what makes the early stages unsafe.
 // Its one command is "del".
 type plainLease struct {
-	*session
+	*wire.Session
 	deletion
 	key      string
 	deadline time.Time // zero if the key has no TTL
@@ -21,7 +22,7 @@ type plainLease struct {
 
 // Release can tell that the lease was gone only if nobody has taken the key
 // since.
-func (p *plainLease) Release(ctx context.Context) error { return p.delete(ctx, p.session, p.key) }
+func (p *plainLease) Release(ctx context.Context) error { return p.delete(ctx, p.Session, p.key) }
 
 func (p *plainLease) Lost() <-chan struct{} { return nil }
 
@@ -41,19 +42,25 @@ const (
 	done                // answered
 )
 
-func (d *deletion) delete(ctx context.Context, s *session, key string) error {
+func (d *deletion) delete(ctx context.Context, s *wire.Session, key string) error {
 	if !d.state.CompareAndSwap(unsent, sent) {
 		if d.state.Load() == done {
 			return lock.ErrLost
 		}
 		return fmt.Errorf("%w: redis: a DEL of %q is without an answer; another might free the next owner's key", lock.ErrUncertain, key)
 	}
-	reply, err := s.do(ctx, "del", "DEL", key)
+	reply, err := s.Do(ctx, "del", "DEL", key)
 	switch {
 	case err == nil:
 		d.state.Store(done)
-	case !lostAnswer(err) && !dead(err):
+	case !wire.Unanswered(err) && !wire.Died(err):
 		d.state.Store(unsent)
 	}
-	return freed(reply, err)
+	return wire.Freed(reply, err)
+}
+
+// seconds is d in whole seconds, rounded up and at least 1: what EX and EXPIRE
+// take. A lease so lasts up to a second longer than it was asked to.
+func seconds(d time.Duration) int64 {
+	return max(1, int64((d+time.Second-1)/time.Second))
 }

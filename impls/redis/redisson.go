@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto/rand"
 	_ "embed" // the scripts
-	"errors"
 	"fmt"
 	"strconv"
 	"strings"
@@ -13,10 +12,14 @@ import (
 	"time"
 
 	"github.com/lockbench/lockbench/impls/lock"
+	"github.com/lockbench/lockbench/impls/redis/wire"
 )
 
 //go:embed reentrant_lock.lua
 var reentrantLockSource string
+
+//go:embed batch_reentrant.lua
+var batchReentrantSource string
 
 //go:embed reentrant_unlock.lua
 var reentrantUnlockSource string
@@ -34,7 +37,7 @@ var reentrantUnlockSource string
 // for a repetition of the script, is left out: our clients never repeat a
 // command, and no other client reads it.
 type redisson struct {
-	*session
+	*wire.Session
 	uuid string
 	hub  *hub // nil lets waiters poll
 	rule rule // of Acquire
@@ -53,17 +56,17 @@ type rule struct {
 	// lock returns nil if the owner has one more hold, else the time in ms after
 	// which it is worth trying again, less than 0 if that is not known. ARGV[3] is
 	// "1" if the owner waits should it be refused, ARGV[4] is option.
-	lock *Script
+	lock *wire.Script
 	// unlock takes one hold back: nil if the owner has none, 0 if it has more, 1 if
 	// it has no more. ARGV[3] is message.
-	unlock *Script
-	// renewal renews the leases of several keys, as [renewals] says. Behind mark it
+	unlock *wire.Script
+	// renewal renews the leases of several keys, as [wire.Renewals] says. Behind mark it
 	// is told the owner. All rules of a Locker have the same.
-	renewal *Script
+	renewal *wire.Script
 	mark    string
-	// leave forgets an owner that waits no longer; nil if nothing knows of waiters.
+	// leave takes an owner that waits no longer out of the queue; nil if there is none.
 	// ARGV[3] is empty, ARGV[4] is option.
-	leave *Script
+	leave *wire.Script
 
 	message, option string
 	keys            func(key string) []string
@@ -74,8 +77,8 @@ type rule struct {
 // reentrantRule is that of RLock, with message for the waiters.
 func reentrantRule(message string) rule {
 	return rule{
-		lock: NewScript(reentrantLockSource), unlock: NewScript(reentrantUnlockSource),
-		renewal: NewScript(batchReentrantSource),
+		lock: wire.NewScript(reentrantLockSource), unlock: wire.NewScript(reentrantUnlockSource),
+		renewal: wire.NewScript(batchReentrantSource),
 		message: message,
 		keys:    func(key string) []string { return []string{key, channelOf(key)} },
 		channel: func(key, _ string) string { return channelOf(key) },
@@ -85,17 +88,16 @@ func reentrantRule(message string) rule {
 // redissonOpener returns the Open of a variant whose waiters are woken, or poll,
 // and whose rule follows from the configuration. Complete, if not nil, makes the
 // Locker out of the common part.
-func redissonOpener(dial Dial, woken bool, of func(lock.Config) rule, complete func(*redisson) lock.Locker) func(context.Context, lock.Deployment, lock.Config) (lock.Locker, error) {
+func redissonOpener(dial wire.Dial, woken bool, of func(lock.Config) rule, complete func(*redisson) lock.Locker) func(context.Context, lock.Deployment, lock.Config) (lock.Locker, error) {
 	return func(ctx context.Context, d lock.Deployment, c lock.Config) (lock.Locker, error) {
-		c = c.Filled()
-		conn, err := connect(ctx, dial, d, c)
+		s, err := wire.OpenSession(ctx, dial, d, c)
 		if err != nil {
 			return nil, err
 		}
-		r := &redisson{session: &session{conn: conn, c: c}, uuid: uuid(), rule: of(c), closing: make(chan struct{})}
-		r.renewals = renewals(r.session, r.rule.renewal)
+		r := &redisson{Session: s, uuid: uuid(), rule: of(s.Config), closing: make(chan struct{})}
+		r.renewals = wire.Renewals(r.Session, r.rule.renewal)
 		if woken {
-			r.hub = newHub(conn, c)
+			r.hub = newHub(s.Conn, s.Config)
 		}
 		if complete != nil {
 			return complete(r), nil
@@ -140,28 +142,28 @@ func prefixed(prefix, key string) string {
 }
 
 func (r *redisson) Acquire(ctx context.Context, key string) (lock.Lease, error) {
-	return r.acquire(ctx, r.c, r.rule, key, r.fresh(), true)
+	return r.acquire(ctx, r.Config, r.rule, key, r.newOwner(), true)
 }
 
 func (r *redisson) TryAcquire(ctx context.Context, key string) (lock.Lease, error) {
-	once := r.c
+	once := r.Config
 	once.Retry.Limit = 1
-	return r.acquire(ctx, once, r.rule, key, r.fresh(), true)
+	return r.acquire(ctx, once, r.rule, key, r.newOwner(), true)
 }
 
 func (r *redisson) AcquireAs(ctx context.Context, key, owner string) (lock.Lease, error) {
-	return r.acquire(ctx, r.c, r.rule, key, r.called(owner), false)
+	return r.acquire(ctx, r.Config, r.rule, key, r.ownerOf(owner), false)
 }
 
-// called is the name on the server of the owner that the caller calls owner.
-func (r *redisson) called(owner string) string {
+// ownerOf is the name on the server of the owner that the caller calls owner.
+func (r *redisson) ownerOf(owner string) string {
 	if foreign(owner) {
 		return owner
 	}
 	return r.uuid + ":" + owner
 }
 
-// Close ends the waits, and lets those of which the server knows leave.
+// Close ends the waits, and lets the waiters that the server knows of leave.
 func (r *redisson) Close() (err error) {
 	r.once.Do(func() {
 		r.mu.Lock()
@@ -171,17 +173,18 @@ func (r *redisson) Close() (err error) {
 			r.hub.end()
 		}
 		r.waiting.Wait() // no longer than a command or two may last
-		r.keep.Close()
+		r.Keeper.Close()
 		if r.hub != nil {
 			r.hub.close()
 		}
-		err = r.conn.Close()
+		err = r.Conn.Close()
 	})
 	return err
 }
 
-// enter counts a wait that has to be ended before the connections are.
-func (r *redisson) enter() bool {
+// addWait counts a wait that has to end before the connections are closed. It reports
+// false once the Locker is closed.
+func (r *redisson) addWait() bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	select {
@@ -193,30 +196,30 @@ func (r *redisson) enter() bool {
 	return true
 }
 
-func (r *redisson) fresh() string {
-	return r.uuid + ":" + strconv.FormatUint(1<<62+r.last.Add(1), 10)
+func (r *redisson) newOwner() string {
+	return r.uuid + ":" + strconv.FormatUint(1<<62+r.Number(), 10)
 }
 
 // acquire waits as Redisson's clients do: try, subscribe, try again, then sleep
-// until a message comes or the holder's lease ought to have ended. Sole says
-// that nobody else acts for owner.
+// until a message comes or the holder's lease ought to have expired. Sole says
+// that no other call acts for owner.
 func (r *redisson) acquire(ctx context.Context, c lock.Config, rule rule, key, owner string, sole bool) (lease lock.Lease, err error) {
-	var s *seat
+	var w *hubWaiter
 	waits := c.Retry.Limit != 1
 	refused := false
-	rung := false // by a ring that no attempt has answered
+	woken := false // by a message, and no attempt made since
 	if rule.leave != nil {
-		if !r.enter() {
-			return nil, errClosed
+		if !r.addWait() {
+			return nil, wire.ErrClosed
 		}
 		defer r.waiting.Done()
 	}
 	defer func() {
-		if s != nil {
-			r.hub.leave(s, err != nil, rung)
+		if w != nil {
+			r.hub.leave(w, err != nil, woken)
 		}
-		if err != nil && refused && waits && !dead(err) {
-			err = r.depart(ctx, rule, key, owner, err)
+		if err != nil && refused && waits && !wire.Died(err) {
+			err = r.leave(ctx, rule, key, owner, err)
 		}
 	}()
 	var timer *time.Timer
@@ -227,7 +230,7 @@ func (r *redisson) acquire(ctx context.Context, c lock.Config, rule rule, key, o
 		}
 		select {
 		case <-r.closing:
-			return nil, errClosed
+			return nil, wire.ErrClosed
 		default:
 		}
 		c.Count.Attempt()
@@ -235,24 +238,22 @@ func (r *redisson) acquire(ctx context.Context, c lock.Config, rule rule, key, o
 		switch {
 		case err != nil:
 			return nil, err
-		case l != nil && ctx.Err() == nil:
-			return l, nil
 		case l != nil:
-			return nil, r.late(ctx, l)
+			return r.Granted(ctx, l)
 		case c.Retry.Limit > 0 && n+1 >= c.Retry.Limit:
 			return nil, fmt.Errorf("%w (after %d attempts)", lock.ErrHeld, n+1)
 		}
-		refused, rung = true, false
-		var bell chan struct{}
+		refused, woken = true, false
+		var wake chan struct{}
 		nap := min(left, c.TTL)
 		if r.hub != nil {
-			if s == nil {
-				if s, err = r.hub.join(ctx, rule.channel(key, owner)); err != nil {
+			if w == nil {
+				if w, err = r.hub.join(ctx, rule.channel(key, owner)); err != nil {
 					return nil, fmt.Errorf("redis: subscribe: %w", err)
 				}
 				continue
 			}
-			bell = s.bell
+			wake = w.woken
 			if r.hub.lost.Load() {
 				nap = min(nap, c.Timeout/4)
 			}
@@ -272,36 +273,25 @@ func (r *redisson) acquire(ctx context.Context, c lock.Config, rule rule, key, o
 		select {
 		case <-ctx.Done():
 		case <-r.closing:
-		case <-bell:
-			rung = true
+		case <-wake:
+			woken = true
 		case <-timer.C:
 		}
 	}
 }
 
-// depart lets the server forget a waiter, if it knows of waiters, and returns the
+// leave takes a waiter out of the queue on the server, if there is one, and returns the
 // error that ended the wait.
-func (r *redisson) depart(ctx context.Context, rule rule, key, owner string, err error) error {
+func (r *redisson) leave(ctx context.Context, rule rule, key, owner string, err error) error {
 	if rule.leave == nil {
 		return err
 	}
-	ctx, cancel := r.bounded(ctx)
+	ctx, cancel := r.Bounded(ctx)
 	defer cancel()
 	// A waiter that cannot be taken out keeps the key from everybody until its time
 	// is up, although it never held it.
-	if _, e := r.eval(ctx, "leave", rule.leave, rule.keys(key), millis(r.c.TTL), owner, "", rule.option); e != nil && !dead(e) {
+	if _, e := r.Eval(ctx, "leave", rule.leave, rule.keys(key), wire.Millis(r.Config.TTL), owner, "", rule.option); e != nil && !wire.Died(e) {
 		return fmt.Errorf("%w; leaving the queue: %w: %w", err, lock.ErrUncertain, e)
-	}
-	return err
-}
-
-// late gives back a grant that came after the caller had stopped waiting.
-func (r *redisson) late(ctx context.Context, l lock.Lease) error {
-	err := fmt.Errorf("redis: wait ended: %w", lock.Ended(ctx))
-	back, cancel := r.bounded(ctx)
-	defer cancel()
-	if e := l.Release(back); e != nil && !errors.Is(e, lock.ErrLost) {
-		return fmt.Errorf("%w; the key could not be given back: %w: %w", err, lock.ErrUncertain, e)
 	}
 	return err
 }
@@ -313,50 +303,49 @@ func (r *redisson) try(ctx context.Context, rule rule, key, owner string, sole, 
 	if waits {
 		word = "1"
 	}
-	reply, err := r.eval(ctx, "acquire", rule.lock, rule.keys(key), millis(r.c.TTL), owner, word, rule.option)
+	reply, err := r.Eval(ctx, "acquire", rule.lock, rule.keys(key), wire.Millis(r.Config.TTL), owner, word, rule.option)
 	if err != nil {
 		return nil, 0, r.undo(ctx, rule, key, owner, sole, waits, err)
 	}
 	if reply == nil {
 		h := &hold{redisson: r, rule: rule, key: key, owner: owner, sole: sole}
-		h.Kept = r.keep.KeepWith(r.c, sent, r.renewals, r.company(key), renewee{key, rule.mark + owner})
+		h.Kept = r.Keep(r.renewals, key, rule.mark+owner, sent)
 		return h, 0, nil
 	}
 	ms, ok := reply.(int64)
 	if !ok || ms < 0 {
-		return nil, r.c.TTL, nil
+		return nil, r.Config.TTL, nil
 	}
 	return nil, time.Duration(ms+1) * time.Millisecond, nil // PTTL rounds down
 }
 
-// undo tidies up after an attempt whose answer was lost. Of an owner that may
-// hold the key already it cannot take a hold back: which one would be anybody's
-// guess, so such a hold stays until the key's lease ends. But where the attempt
-// queued it, it leaves.
+// undo tidies up after an attempt whose answer was lost. Where other calls may act for
+// the owner it ends no hold, since that might be one of theirs; a hold of the attempt
+// stays until the lease of the key expires. But the waiter leaves the queue.
 func (r *redisson) undo(ctx context.Context, rule rule, key, owner string, sole, waits bool, err error) error {
-	if !lostAnswer(err) {
+	if !wire.Unanswered(err) {
 		return err
 	}
 	if !sole {
 		if waits {
-			err = r.depart(ctx, rule, key, owner, err)
+			err = r.leave(ctx, rule, key, owner, err)
 		}
-		return doubt(err)
+		return wire.Uncertain(err)
 	}
-	ctx, cancel := r.bounded(ctx)
+	ctx, cancel := r.Bounded(ctx)
 	defer cancel()
 	reply, failed := r.free(ctx, "undo", rule, key, owner)
-	err = r.depart(ctx, rule, key, owner, err)
+	err = r.leave(ctx, rule, key, owner, err)
 	if failed == nil && reply != nil { // 0 if others still read
 		return err
 	}
-	return doubt(err)
+	return wire.Uncertain(err)
 }
 
 // free takes one hold of owner back. The reply is nil if it had none, 0 if it
 // has more, and 1 if it has no more.
 func (r *redisson) free(ctx context.Context, name string, rule rule, key, owner string) (any, error) {
-	return r.eval(ctx, name, rule.unlock, rule.keys(key), millis(r.c.TTL), owner, rule.message, rule.option)
+	return r.Eval(ctx, name, rule.unlock, rule.keys(key), wire.Millis(r.Config.TTL), owner, rule.message, rule.option)
 }
 
 // hold is one grant; an owner may have several of a key.
@@ -392,12 +381,12 @@ func (h *hold) Release(ctx context.Context) error {
 	switch {
 	case err == nil:
 		h.state.Store(done)
-	case !lostAnswer(err) && !dead(err):
+	case !wire.Unanswered(err) && !wire.Died(err):
 		h.state.Store(unsent)
 	}
 	switch {
 	case err != nil:
-		return doubt(err)
+		return wire.Uncertain(err)
 	case reply == nil || !held:
 		return lock.ErrLost
 	}

@@ -15,38 +15,21 @@ import (
 	"github.com/lockbench/lockbench/harness/locktest"
 	"github.com/lockbench/lockbench/impls/lock"
 	"github.com/lockbench/lockbench/impls/redis"
+	"github.com/lockbench/lockbench/impls/redis/internal/redistest"
 )
 
 // What a Redisson client sees of our locks, and we of its.
 
 const another = "0f0e0d0c-0b0a-4908-8706-050403020100:31"
 
-func redissonPromises() []wants {
-	const unsafe = lock.Pause | lock.ServerClock | lock.Failover | lock.Restart
-	return []wants{
-		{algo: "redis-reentrant", caps: lock.Try | lock.Reentrant | lock.Notify | lock.Renew, unsafe: unsafe},
-		{algo: "redis-spin", caps: lock.Try | lock.Reentrant | lock.Renew, unsafe: unsafe},
-		{algo: "redis-fair", caps: lock.Try | lock.Reentrant | lock.Fair | lock.Notify | lock.Renew, unsafe: unsafe},
-		{algo: "redis-rw", caps: lock.Try | lock.Shared | lock.Reentrant | lock.Notify | lock.Renew, unsafe: unsafe},
-	}
-}
-
-// as takes key for a named owner, who must get it at once.
-func as(t *testing.T, l lock.Locker, key, owner string) lock.Lease {
-	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
-	defer cancel()
-	lease, err := l.(lock.Owned).AcquireAs(ctx, key, owner)
-	if err != nil {
-		t.Fatalf("AcquireAs %q: %v", owner, err)
-	}
-	return lease
+func redissonAlgos() []string {
+	return []string{"redis-reentrant", "redis-spin", "redis-fair", "redis-rw"}
 }
 
 func (s *server) hash(t *testing.T, key string) map[string]string {
 	t.Helper()
 	m := map[string]string{}
-	flat := s.do(t, "HGETALL", key).([]any)
+	flat := s.Do(t, "HGETALL", key).([]any)
 	for i := 0; i+1 < len(flat); i += 2 {
 		m[flat[i].(string)] = flat[i+1].(string)
 	}
@@ -56,65 +39,65 @@ func (s *server) hash(t *testing.T, key string) map[string]string {
 // The hash, its TTL, the count of holds, and the message of the last unlock.
 func TestRedissonTrace(t *testing.T) {
 	eachReal(t, func(t *testing.T, s *server) {
-		for _, want := range redissonPromises() {
-			if want.algo == "redis-rw" {
+		for _, algo := range redissonAlgos() {
+			if algo == "redis-rw" {
 				continue // see TestRWTrace
 			}
 			for key, channel := range map[string]string{
-				want.algo:                 "redisson_lock__channel:{" + want.algo + "}",
-				"a{tag}" + want.algo:      "redisson_lock__channel:a{tag}" + want.algo,
-				want.algo + "\x00\r\n 日本": "redisson_lock__channel:{" + want.algo + "\x00\r\n 日本}",
+				algo:                 "redisson_lock__channel:{" + algo + "}",
+				"a{tag}" + algo:      "redisson_lock__channel:a{tag}" + algo,
+				algo + "\x00\r\n 日本": "redisson_lock__channel:{" + algo + "\x00\r\n 日本}",
 			} {
-				sub, in := s.subscribe(t, lock.Config{})
+				sub, in := s.Subscribe(t, lock.Config{})
 				if err := sub.Add(t.Context(), channel); err != nil {
 					t.Fatal(err)
 				}
-				l := openVariant(t, s.variant(t, want.algo), s.at, lock.Config{TTL: time.Minute})
-				outer := as(t, l, key, "7")
+				l := redistest.OpenVariant(t, s.Variant(t, algo), s.At, lock.Config{TTL: time.Minute})
+				outer := redistest.AcquireAs(t, l, key, "7")
 				held := s.hash(t, key)
 				var field string
 				for field = range held {
 				}
 				if len(held) != 1 || held[field] != "1" || !regexp.MustCompile(`^[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}:7$`).MatchString(field) {
-					t.Errorf("%s: HGETALL is %q, want one hold of <uuid>:7", want.algo, held)
+					t.Errorf("%s: HGETALL is %q, want one hold of <uuid>:7", algo, held)
 				}
-				if ttl := s.do(t, "PTTL", key).(int64); ttl <= 50_000 || ttl > 60_000 {
-					t.Errorf("%s: PTTL %d, want about 60000", want.algo, ttl)
+				if ttl := s.Do(t, "PTTL", key).(int64); ttl <= 50_000 || ttl > 60_000 {
+					t.Errorf("%s: PTTL %d, want about 60000", algo, ttl)
 				}
-				inner := as(t, l, key, "7")
+				inner := redistest.AcquireAs(t, l, key, "7")
 				if got := s.hash(t, key); !reflect.DeepEqual(got, map[string]string{field: "2"}) {
-					t.Errorf("%s: after re-entry HGETALL is %q", want.algo, got)
+					t.Errorf("%s: after re-entry HGETALL is %q", algo, got)
 				}
-				if r := wait(t, "TryAcquire", try(t, l, key)); !errors.Is(r.err, lock.ErrHeld) {
-					t.Errorf("%s: TryAcquire beside it: %v", want.algo, r.err)
+				if r := redistest.Wait(t, "TryAcquire", redistest.Try(t, l, key)); !errors.Is(r.Err, lock.ErrHeld) {
+					t.Errorf("%s: TryAcquire beside it: %v", algo, r.Err)
 				}
 				if err := inner.Release(t.Context()); err != nil {
 					t.Error(err)
 				}
 				if err := inner.Release(t.Context()); !errors.Is(err, lock.ErrLost) {
-					t.Errorf("%s: the second Release of one hold: %v, want ErrLost", want.algo, err)
+					t.Errorf("%s: the second Release of one hold: %v, want ErrLost", algo, err)
 				}
 				if got := s.hash(t, key); !reflect.DeepEqual(got, map[string]string{field: "1"}) {
-					t.Errorf("%s: after the inner Release HGETALL is %q", want.algo, got)
+					t.Errorf("%s: after the inner Release HGETALL is %q", algo, got)
 				}
-				if len(in.messages) > 0 {
-					t.Errorf("%s: a message before the last Release: %q", want.algo, <-in.messages)
+				if len(in.Messages) > 0 {
+					t.Errorf("%s: a message before the last Release: %q", algo, <-in.Messages)
 				}
 				if err := outer.Release(t.Context()); err != nil {
 					t.Error(err)
 				}
-				if s.do(t, "DBSIZE") != int64(0) {
-					t.Errorf("%s: keys remain after the last Release", want.algo)
+				if s.Do(t, "DBSIZE") != int64(0) {
+					t.Errorf("%s: keys remain after the last Release", algo)
 				}
-				if want.algo == "redis-reentrant" {
-					if got := wait(t, "the message of the unlock", in.messages); got != channel+" 0" {
+				if algo == "redis-reentrant" {
+					if got := redistest.Wait(t, "the message of the unlock", in.Messages); got != channel+" 0" {
 						t.Errorf("published %q, want %q", got, channel+" 0")
 					}
 					continue
 				}
-				s.do(t, "PUBLISH", channel, "end") // whatever came before it is here by then
-				if got := wait(t, "our own message", in.messages); got != channel+" end" {
-					t.Errorf("%s published %q", want.algo, got)
+				s.Do(t, "PUBLISH", channel, "end") // whatever came before it is here by then
+				if got := redistest.Wait(t, "our own message", in.Messages); got != channel+" end" {
+					t.Errorf("%s published %q", algo, got)
 				}
 			}
 		}
@@ -128,42 +111,38 @@ func TestRedissonForeign(t *testing.T) {
 		const key = "k"
 		const channel = "redisson_lock__channel:{k}"
 		var count lock.Counters
-		l := openVariant(t, s.variant(t, "redis-reentrant"), s.at, lock.Config{TTL: time.Hour, Count: &count})
+		l := redistest.OpenVariant(t, s.Variant(t, "redis-reentrant"), s.At, lock.Config{TTL: time.Hour, Count: &count})
 		for _, message := range []string{"0", "1"} {
-			s.do(t, "HSET", key, another, "1") // without an end: only the message can wake us
+			s.Do(t, "HSET", key, another, "1") // without an end: only the message can wake us
 			_, base, _ := count.Read()
-			done := make(chan result, 1)
-			go func() {
-				lease, err := l.Acquire(context.Background(), key)
-				done <- result{lease, err}
-			}()
+			done := redistest.Acquire(context.Background(), l, key)
 			// The waiter tries, subscribes, tries again and then sleeps.
 			for tries := int64(0); tries < base+2; _, tries, _ = count.Read() {
 				time.Sleep(time.Millisecond)
 			}
-			s.do(t, "DEL", key)
-			s.do(t, "PUBLISH", channel, message)
-			r := wait(t, "the grant after "+message, done)
-			if r.err != nil {
-				t.Fatal(r.err)
+			s.Do(t, "DEL", key)
+			s.Do(t, "PUBLISH", channel, message)
+			r := redistest.Wait(t, "the grant after "+message, done)
+			if r.Err != nil {
+				t.Fatal(r.Err)
 			}
-			s.do(t, "DEL", key)
-			s.do(t, "HSET", key, another, "2")
-			if err := r.lease.Release(t.Context()); !errors.Is(err, lock.ErrLost) {
+			s.Do(t, "DEL", key)
+			s.Do(t, "HSET", key, another, "2")
+			if err := r.Lease.Release(t.Context()); !errors.Is(err, lock.ErrLost) {
 				t.Errorf("Release of what is another's now: %v, want ErrLost", err)
 			}
 			if got := s.hash(t, key); got[another] != "2" || len(got) != 1 {
 				t.Errorf("Release changed another's lock to %q", got)
 			}
-			again := as(t, l, key, another)
+			again := redistest.AcquireAs(t, l, key, another)
 			if got := s.hash(t, key); got[another] != "3" {
 				t.Errorf("re-entry of a foreign owner: %q", got)
 			}
 			if err := again.Release(t.Context()); err != nil {
 				t.Error(err)
 			}
-			s.do(t, "DEL", key)
-			for s.do(t, "PUBSUB", "NUMSUB", channel).([]any)[1] != int64(0) { // left when nobody waits
+			s.Do(t, "DEL", key)
+			for s.Do(t, "PUBSUB", "NUMSUB", channel).([]any)[1] != int64(0) { // left when nobody waits
 				time.Sleep(time.Millisecond)
 			}
 		}
@@ -176,30 +155,26 @@ func TestRedissonForeign(t *testing.T) {
 // A message that is lost costs the rest of the holder's lease and no more.
 func TestRedissonLostMessage(t *testing.T) {
 	eachReal(t, func(t *testing.T, s *server) {
-		for _, want := range redissonPromises() {
-			l := openVariant(t, s.variant(t, want.algo), s.at, lock.Config{TTL: time.Hour})
-			s.do(t, "HSET", want.algo, another, "1")
-			s.do(t, "PEXPIRE", want.algo, 300)
+		for _, algo := range redissonAlgos() {
+			l := redistest.OpenVariant(t, s.Variant(t, algo), s.At, lock.Config{TTL: time.Hour})
+			s.Do(t, "HSET", algo, another, "1")
+			s.Do(t, "PEXPIRE", algo, 300)
 			ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
-			if _, err := l.Acquire(ctx, want.algo); err != nil {
-				t.Errorf("%s: a dead holder's lock: %v", want.algo, err)
+			if _, err := l.Acquire(ctx, algo); err != nil {
+				t.Errorf("%s: a dead holder's lock: %v", algo, err)
 			}
 			cancel()
 		}
 		// A lock without an end is looked at once in a TTL of ours.
-		l := openVariant(t, s.variant(t, "redis-reentrant"), s.at, lock.Config{TTL: 200 * time.Millisecond})
-		s.do(t, "HSET", "endless", another, "1")
-		done := make(chan result, 1)
-		go func() {
-			lease, err := l.Acquire(context.Background(), "endless")
-			done <- result{lease, err}
-		}()
-		for s.do(t, "PUBSUB", "NUMSUB", "redisson_lock__channel:{endless}").([]any)[1] != int64(1) {
+		l := redistest.OpenVariant(t, s.Variant(t, "redis-reentrant"), s.At, lock.Config{TTL: 200 * time.Millisecond})
+		s.Do(t, "HSET", "endless", another, "1")
+		done := redistest.Acquire(context.Background(), l, "endless")
+		for s.Do(t, "PUBSUB", "NUMSUB", "redisson_lock__channel:{endless}").([]any)[1] != int64(1) {
 			time.Sleep(time.Millisecond)
 		}
-		s.do(t, "DEL", "endless")
-		if r := wait(t, "the grant without a message", done); r.err != nil {
-			t.Error(r.err)
+		s.Do(t, "DEL", "endless")
+		if r := redistest.Wait(t, "the grant without a message", done); r.Err != nil {
+			t.Error(r.Err)
 		}
 	})
 }
@@ -208,8 +183,8 @@ func TestRedissonLostMessage(t *testing.T) {
 func TestRedissonLeavesNothing(t *testing.T) {
 	eachReal(t, func(t *testing.T, s *server) {
 		before := goleak.IgnoreCurrent()
-		v := s.variant(t, "redis-reentrant")
-		l, err := v.Open(t.Context(), lock.Deployment{Nodes: []lock.Endpoint{s.at}}, lock.Config{TTL: time.Minute})
+		v := s.Variant(t, "redis-reentrant")
+		l, err := v.Open(t.Context(), lock.Deployment{Nodes: []lock.Endpoint{s.At}}, lock.Config{TTL: time.Minute})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -235,12 +210,12 @@ func TestRedissonLeavesNothing(t *testing.T) {
 			}()
 		}
 		for range cap(done) {
-			if err := wait(t, "the end of all waits", done); err != nil {
+			if err := redistest.Wait(t, "the end of all waits", done); err != nil {
 				t.Error(err)
 			}
 		}
-		for deadline := time.Now().Add(30 * time.Second); s.do(t, "PUBSUB", "CHANNELS") != nil; time.Sleep(time.Millisecond) {
-			left := s.do(t, "PUBSUB", "CHANNELS").([]any)
+		for deadline := time.Now().Add(30 * time.Second); s.Do(t, "PUBSUB", "CHANNELS") != nil; time.Sleep(time.Millisecond) {
+			left := s.Do(t, "PUBSUB", "CHANNELS").([]any)
 			if len(left) == 0 {
 				break
 			}
@@ -254,7 +229,7 @@ func TestRedissonLeavesNothing(t *testing.T) {
 		if err := goleak.Find(before); err != nil {
 			t.Error(err)
 		}
-		if got := s.do(t, "DBSIZE"); got != int64(0) {
+		if got := s.Do(t, "DBSIZE"); got != int64(0) {
 			t.Errorf("%v keys are left", got)
 		}
 	})
@@ -265,17 +240,17 @@ func TestRedissonLeavesNothing(t *testing.T) {
 func TestRedissonLostUnlock(t *testing.T) {
 	eachReal(t, func(t *testing.T, s *server) {
 		lose := false
-		w := &wire{after: func(args []any, reply any, err error) (any, error) {
+		w := &redistest.Lossy{After: func(args []any, reply any, err error) (any, error) {
 			if lose && strings.HasPrefix(args[0].(string), "EVAL") && err == nil {
 				lose = false
 				return nil, errors.New("the answer is lost")
 			}
 			return reply, err
 		}}
-		l := openVariant(t, find(t, redis.Variants(s.name, w.dial(s.dial)), "redis-spin"), s.at, lock.Config{TTL: time.Minute})
-		outer, inner := as(t, l, "k", "7"), as(t, l, "k", "7")
+		l := s.OpenOver(t, "redis-spin", w.Dial(s.Dial), lock.Config{TTL: time.Minute})
+		outer, inner := redistest.AcquireAs(t, l, "k", "7"), redistest.AcquireAs(t, l, "k", "7")
 		// So that the script is known by its digest.
-		if err := mustTry(t, l, "other").Release(t.Context()); err != nil {
+		if err := redistest.MustTry(t, l, "other").Release(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 		lose = true
@@ -287,7 +262,7 @@ func TestRedissonLostUnlock(t *testing.T) {
 		if err := outer.Release(t.Context()); err != nil {
 			t.Errorf("the outer Release: %v", err)
 		}
-		single := mustTry(t, l, "k")
+		single := redistest.MustTry(t, l, "k")
 		lose = true
 		if err := single.Release(t.Context()); !errors.Is(err, lock.ErrUncertain) {
 			t.Errorf("Release without an answer: %v, want ErrUncertain", err)
@@ -301,28 +276,28 @@ func TestRedissonLostUnlock(t *testing.T) {
 // A subscription that is lost before the other connections are must not leave a
 // waiter asleep: it asks again until it learns that the server is gone.
 func TestRedissonServerDiesByParts(t *testing.T) {
-	for _, a := range adapters() {
-		t.Run(a.name, func(t *testing.T) {
-			s := newServer(t, a, startRedis(t), true)
+	for _, a := range redistest.Clients() {
+		t.Run(a.Name, func(t *testing.T) {
+			s := &server{redistest.StartReal(t, a, redis.Variants)}
 			c := lock.Config{TTL: time.Hour, Timeout: time.Second}
-			waiter := openVariant(t, s.variant(t, "redis-reentrant"), s.at, c)
-			_ = mustTry(t, openVariant(t, s.variant(t, "redis-reentrant"), s.at, c), "k")
+			waiter := redistest.OpenVariant(t, s.Variant(t, "redis-reentrant"), s.At, c)
+			_ = redistest.MustTry(t, redistest.OpenVariant(t, s.Variant(t, "redis-reentrant"), s.At, c), "k")
 			done := make(chan error, 1)
 			go func() {
 				_, err := waiter.Acquire(t.Context(), "k")
 				done <- err
 			}()
-			until(t, "a subscription", func() bool {
-				n, _ := s.do(t, "PUBSUB", "NUMSUB", "redisson_lock__channel:{k}").([]any)
+			redistest.Until(t, "a subscription", func() bool {
+				n, _ := s.Do(t, "PUBSUB", "NUMSUB", "redisson_lock__channel:{k}").([]any)
 				return len(n) == 2 && n[1] == int64(1)
 			})
 			// New subscriptions are refused, the rest goes on: first the one part …
-			s.do(t, "CONFIG", "SET", "maxclients", "1")
-			s.do(t, "CLIENT", "KILL", "TYPE", "pubsub")
+			s.Do(t, "CONFIG", "SET", "maxclients", "1")
+			s.Do(t, "CLIENT", "KILL", "TYPE", "pubsub")
 			time.Sleep(50 * time.Millisecond) // lets the waiter try once while it still can
 			// … and then the other.
-			s.do(t, "CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes")
-			if err := wait(t, "the waiter", done); err == nil {
+			s.Do(t, "CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes")
+			if err := redistest.Wait(t, "the waiter", done); err == nil {
 				locktest.Violation(t, "the waiter was granted a held key")
 			}
 		})

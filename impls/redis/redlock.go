@@ -2,7 +2,6 @@ package redis
 
 import (
 	"context"
-	"crypto/rand"
 	"errors"
 	"fmt"
 	"sync"
@@ -10,6 +9,7 @@ import (
 	"time"
 
 	"github.com/lockbench/lockbench/impls/lock"
+	"github.com/lockbench/lockbench/impls/redis/wire"
 )
 
 // redlock takes the key on a majority of independent servers.
@@ -48,7 +48,7 @@ import (
 // an attempt that failed waits until each has answered its undo, or timed out. The
 // commands for one token reach a node in order, each when the one before was answered
 // or has timed out: a script that overtook the SET would leave the key behind for a ttl.
-func redlockVariant(client string, dial Dial) lock.Variant {
+func redlockVariant(client string, dial wire.Dial) lock.Variant {
 	return lock.Variant{
 		Algo: "redis-redlock", Client: client,
 		Doc: "SET NX PX with a token on a majority of independent servers, within its validity. " +
@@ -67,7 +67,7 @@ func redlockVariant(client string, dial Dial) lock.Variant {
 			if err != nil {
 				return nil, err
 			}
-			return &redlock{owned: newOwned(&session{c: c, prefix: rand.Text()}), nodes: ns}, nil
+			return &redlock{owned: newOwned(wire.NewSession(nil, c)), nodes: ns}, nil
 		},
 	}
 }
@@ -88,11 +88,11 @@ type redlock struct {
 func (r *redlock) Close() error { return r.close() }
 
 func (r *redlock) Acquire(ctx context.Context, key string) (lock.Lease, error) {
-	return r.poll(ctx, r.c, key)
+	return r.poll(ctx, r.Config, key)
 }
 
 func (r *redlock) TryAcquire(ctx context.Context, key string) (lock.Lease, error) {
-	once := r.c
+	once := r.Config
 	once.Retry.Limit = 1
 	return r.poll(ctx, once, key)
 }
@@ -108,15 +108,15 @@ func (r *redlock) poll(ctx context.Context, c lock.Config, key string) (lock.Lea
 		switch {
 		case failed == nil:
 			answered = time.Now()
-		case dead(failed), r.isClosed(), time.Since(answered) >= c.Timeout:
+		case wire.Died(failed), r.isClosed(), time.Since(answered) >= c.Timeout:
 			return false, failed
 		}
 		return lease != nil, nil
 	})
 	switch {
 	case err == nil:
-		return r.granted(ctx, lease)
-	case dead(err):
+		return r.Granted(ctx, lease)
+	case wire.Died(err):
 		return nil, err
 	case failed != nil && errors.Is(err, lock.ErrHeld):
 		err = failed // nobody was seen to hold it
@@ -137,15 +137,15 @@ func (r *redlock) poll(ctx context.Context, c lock.Config, key string) (lock.Lea
 // too many of them, and an error where too few have answered, or all too late. What is
 // not granted it has given back on every node; left gets those that may keep it.
 func (r *redlock) attempt(ctx context.Context, key string, left []bool) (*redlockLease, error) {
-	token, sent := r.owner(), time.Now()
+	token, sent := r.Owner(), time.Now()
 	set, err := r.ask(ctx, "set", nil, func(i int) (bool, error) {
-		reply, err := r.list[i].Do(ctx, "SET", key, token, "NX", "PX", millis(r.c.TTL))
+		reply, err := r.list[i].Do(ctx, "SET", key, token, "NX", "PX", wire.Millis(r.Config.TTL))
 		return reply != nil, err
 	})
 	if err != nil {
 		return nil, err
 	}
-	deadline := sent.Add(validity(r.c.TTL))
+	deadline := sent.Add(validity(r.Config.TTL))
 	if set.count(yes) >= r.need && time.Now().Before(deadline) {
 		l := &redlockLease{redlock: r, key: key, token: token, last: set, freed: make([]atomic.Bool, len(r.list))}
 		l.deadline.Store(&deadline)
@@ -166,7 +166,7 @@ func (r *redlock) attempt(ctx context.Context, key string, left []bool) (*redloc
 	}
 	switch have := set.count(yes); {
 	case have >= r.need:
-		return nil, fmt.Errorf("redis: the answers took longer than a lease of %v lasts", r.c.TTL)
+		return nil, fmt.Errorf("redis: the answers took longer than a lease of %v lasts", r.Config.TTL)
 	case have+set.count(no) >= r.need:
 		return nil, nil
 	default:
@@ -176,8 +176,8 @@ func (r *redlock) attempt(ctx context.Context, key string, left []bool) (*redloc
 
 // unlock deletes key on node i if token is there.
 func (r *redlock) unlock(ctx context.Context, i int, key, token string) (bool, error) {
-	reply, err := Eval(ctx, r.list[i], r.del, []string{key}, token)
-	return one(reply), err
+	reply, err := wire.Eval(ctx, r.list[i], r.del, []string{key}, token)
+	return wire.IsOne(reply), err
 }
 
 type redlockLease struct {
@@ -234,8 +234,8 @@ func (l *redlockLease) Extend(ctx context.Context, ttl time.Duration) error {
 	defer l.mu.Unlock()
 	uncut, deadline := context.WithoutCancel(ctx), time.Now().Add(validity(ttl))
 	q, err := l.send(ctx, "renew", func(i int) (bool, error) {
-		reply, err := Eval(uncut, l.list[i], l.pexpire, []string{l.key}, l.token, millis(ttl))
-		return one(reply), err
+		reply, err := wire.Eval(uncut, l.list[i], l.pexpire, []string{l.key}, l.token, wire.Millis(ttl))
+		return wire.IsOne(reply), err
 	})
 	if err != nil {
 		return err
@@ -256,7 +256,7 @@ func (l *redlockLease) Extend(ctx context.Context, ttl time.Duration) error {
 // send is ask for what the lease has in mind, after what it has sent before.
 func (l *redlockLease) send(ctx context.Context, name string, command func(i int) (bool, error)) (*round, error) {
 	if err := lock.Ended(ctx); err != nil {
-		return nil, fmt.Errorf("%w: %w", ErrUnsent, err)
+		return nil, fmt.Errorf("%w: %w", wire.ErrUnsent, err)
 	}
 	q, err := l.ask(ctx, name, l.last, command)
 	if err == nil {

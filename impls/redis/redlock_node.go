@@ -8,11 +8,12 @@ import (
 	"sync"
 
 	"github.com/lockbench/lockbench/impls/lock"
+	"github.com/lockbench/lockbench/impls/redis/wire"
 )
 
 // nodes are the independent servers of one Deployment, and what is on its way to them.
 type nodes struct {
-	list []Conn
+	list []wire.Conn
 	at   []lock.Endpoint
 	need int // a majority
 
@@ -23,16 +24,16 @@ type nodes struct {
 
 // openNodes connects to every node of d. A minority may be out of reach; it is used
 // once it answers. C.NodeTimeout bounds every command.
-func openNodes(ctx context.Context, dial Dial, d lock.Deployment, c lock.Config) (*nodes, error) {
+func openNodes(ctx context.Context, dial wire.Dial, d lock.Deployment, c lock.Config) (*nodes, error) {
 	n := len(d.Nodes)
 	if n == 0 {
-		return nil, errNowhere
+		return nil, wire.ErrNoServer
 	}
 	if n < 3 || n%2 == 0 {
 		return nil, fmt.Errorf("redis: redis-redlock takes an odd number of independent servers from 3, and %d are given: "+
 			"it goes on without 1 of 3, 2 of 5 or 3 of 7, and an even number tolerates no more than the odd one below it", n)
 	}
-	ns := &nodes{list: make([]Conn, n), at: d.Nodes, need: n/2 + 1}
+	ns := &nodes{list: make([]wire.Conn, n), at: d.Nodes, need: n/2 + 1}
 	hasty := c
 	hasty.Timeout = c.NodeTimeout
 	errs, hopeless := make([]error, n), make([]bool, n)
@@ -40,7 +41,7 @@ func openNodes(ctx context.Context, dial Dial, d lock.Deployment, c lock.Config)
 	for i, ep := range d.Nodes {
 		all.Go(func() {
 			// To connect may take longer than a command is given.
-			patient, err := reach(ctx, dial, ep, c)
+			patient, err := wire.Connect(ctx, dial, ep, c)
 			if err == nil {
 				_ = patient.Close() // the node is used through the hasty one
 			}
@@ -52,7 +53,7 @@ func openNodes(ctx context.Context, dial Dial, d lock.Deployment, c lock.Config)
 				err = failed
 			}
 			// A wrong address or password does not mend itself.
-			refused := Error("")
+			refused := wire.Error("")
 			ns.list[i], errs[i], hopeless[i] = conn, err, failed != nil || errors.As(err, &refused)
 		})
 	}
@@ -61,7 +62,7 @@ func openNodes(ctx context.Context, dial Dial, d lock.Deployment, c lock.Config)
 	var why error
 	for i, err := range errs {
 		if hopeless[i] {
-			_ = ns.close() // why we part matters more than how
+			_ = ns.close() // the first error is the one that matters
 			return nil, err
 		}
 		if err == nil {
@@ -81,7 +82,7 @@ func openNodes(ctx context.Context, dial Dial, d lock.Deployment, c lock.Config)
 type vote uint8
 
 const (
-	unheard vote = iota // nothing yet
+	pending vote = iota // nothing yet
 	yes                 // it did what it was asked
 	no                  // it did not, since another owner has the key there, or nobody
 	refused             // it never got the command, or sent an error
@@ -109,9 +110,9 @@ func (r *redlock) ask(ctx context.Context, name string, before *round, command f
 	n := len(r.list)
 	q := &round{votes: make([]vote, n), answers: make(chan answer, n), ended: make([]chan struct{}, n)}
 	for i := range r.list {
-		if r.c.Hook != nil { // or the name need not be made
-			if err := r.c.Step(ctx, "before-"+name+"-"+strconv.Itoa(i+1)); err != nil {
-				return nil, died{err}
+		if r.Config.Hook != nil { // or the name need not be made
+			if err := r.SyncPoint(ctx, "before-"+name+"-"+strconv.Itoa(i+1)); err != nil {
+				return nil, err
 			}
 		}
 		q.ended[i] = make(chan struct{})
@@ -125,16 +126,16 @@ func (r *redlock) ask(ctx context.Context, name string, before *round, command f
 		})
 		if !sent {
 			close(q.ended[i])
-			q.answers <- r.answer(i, false, errClosed)
+			q.answers <- r.answer(i, false, wire.ErrClosed)
 		}
 	}
 	for have, open := 0, n; have < r.need && have+open >= r.need; open-- {
-		if q.hear() == yes {
+		if q.receive() == yes {
 			have++
 		}
 	}
-	if err := r.c.Step(ctx, "after-"+name); err != nil {
-		return nil, died{err}
+	if err := r.SyncPoint(ctx, "after-"+name); err != nil {
+		return nil, err
 	}
 	return q, nil
 }
@@ -143,7 +144,7 @@ func (r *redlock) ask(ctx context.Context, name string, before *round, command f
 func (ns *nodes) answer(i int, done bool, err error) answer {
 	a := answer{node: i, vote: no}
 	switch {
-	case lostAnswer(err):
+	case wire.Unanswered(err):
 		a.vote = silent
 	case err != nil:
 		a.vote = refused
@@ -156,8 +157,8 @@ func (ns *nodes) answer(i int, done bool, err error) answer {
 	return a
 }
 
-// hear waits for the next vote.
-func (q *round) hear() vote {
+// receive waits for the next vote.
+func (q *round) receive() vote {
 	a := <-q.answers
 	q.votes[a.node] = a.vote
 	if q.err == nil {
@@ -168,8 +169,8 @@ func (q *round) hear() vote {
 
 // finish waits for all votes.
 func (q *round) finish() {
-	for q.count(unheard) > 0 {
-		q.hear()
+	for q.count(pending) > 0 {
+		q.receive()
 	}
 }
 

@@ -12,6 +12,7 @@ import (
 	"github.com/lockbench/lockbench/harness/fault"
 	"github.com/lockbench/lockbench/harness/locktest"
 	"github.com/lockbench/lockbench/impls/lock"
+	"github.com/lockbench/lockbench/impls/redis/internal/redistest"
 )
 
 // The orders in which clients of redis-redlock may reach the nodes, forced by the steps
@@ -46,7 +47,7 @@ func TestRedlockFreesEverywhere(t *testing.T) {
 		}
 		q.proxies[3].ResetNext(fault.Down) // it grants, and its answer is lost
 		q.proxies[4].ResetNext(fault.Down)
-		lease := mustTry(t, l, q.key)
+		lease := redistest.MustTry(t, l, q.key)
 		q.becomes(t, 5)
 		if err := lease.Release(t.Context()); err != nil {
 			t.Errorf("Release: %v", err)
@@ -70,15 +71,15 @@ func TestRedlockFreesEverywhere(t *testing.T) {
 func TestRedlockInterleaved(t *testing.T) {
 	eachQuorum(t, func(t *testing.T, q *quorum) {
 		for at := range 5 {
-			g := newGate(fmt.Sprintf("before-set-%d", at+1))
-			one, other := q.open(t, lock.Config{Hook: g.hook}), q.open(t, lock.Config{})
-			first := try(t, one, q.key)
-			wait(t, "the first client", g.reached)
+			g := redistest.NewGate(fmt.Sprintf("before-set-%d", at+1))
+			one, other := q.open(t, lock.Config{Hook: g.Hook}), q.open(t, lock.Config{})
+			first := redistest.Try(t, one, q.key)
+			redistest.Wait(t, "the first client", g.Reached)
 			q.becomes(t, at)
-			second := wait(t, "the second client", try(t, other, q.key))
-			close(g.open)
-			stopped := wait(t, "the first client", first)
-			if stopped.err == nil && second.err == nil {
+			second := redistest.Wait(t, "the second client", redistest.Try(t, other, q.key))
+			close(g.Open)
+			stopped := redistest.Wait(t, "the first client", first)
+			if stopped.Err == nil && second.Err == nil {
 				locktest.Violation(t, "two owners are inside; one had stopped before node %d", at+1)
 				t.FailNow()
 			}
@@ -86,11 +87,11 @@ func TestRedlockInterleaved(t *testing.T) {
 			if at < 3 {
 				winner, loser = second, stopped
 			}
-			if winner.err != nil || !errors.Is(loser.err, lock.ErrHeld) {
-				t.Fatalf("stopped before node %d: the first got %v, the second %v", at+1, stopped.err, second.err)
+			if winner.Err != nil || !errors.Is(loser.Err, lock.ErrHeld) {
+				t.Fatalf("stopped before node %d: the first got %v, the second %v", at+1, stopped.Err, second.Err)
 			}
 			q.refuse(t, other, "beside the one that won")
-			q.free(t, winner.lease, one, other)
+			q.free(t, winner.Lease, one, other)
 		}
 	})
 }
@@ -100,23 +101,23 @@ func TestRedlockInterleaved(t *testing.T) {
 func TestRedlockReleaseInterleaved(t *testing.T) {
 	eachQuorum(t, func(t *testing.T, q *quorum) {
 		for at := range 5 {
-			g := newGate(fmt.Sprintf("before-release-%d", at+1))
-			one, other := q.open(t, lock.Config{Hook: g.hook}), q.open(t, lock.Config{})
-			lease := mustTry(t, one, q.key)
+			g := redistest.NewGate(fmt.Sprintf("before-release-%d", at+1))
+			one, other := q.open(t, lock.Config{Hook: g.Hook}), q.open(t, lock.Config{})
+			lease := redistest.MustTry(t, one, q.key)
 			q.becomes(t, 5)
 			ctx, released := t.Context(), make(chan error, 1)
 			go func() { released <- lease.Release(ctx) }()
-			wait(t, "the release", g.reached)
+			redistest.Wait(t, "the release", g.Reached)
 			q.becomes(t, 5-at)
 			if at < 3 {
 				q.refuse(t, other, fmt.Sprintf("with %d of 5 nodes released", at))
 			}
 			var next lock.Lease
 			if at >= 3 {
-				next = mustTry(t, other, q.key)
+				next = redistest.MustTry(t, other, q.key)
 			}
-			close(g.open)
-			if err := wait(t, "the release", released); err != nil {
+			close(g.Open)
+			if err := redistest.Wait(t, "the release", released); err != nil {
 				t.Errorf("Release, stopped before node %d: %v", at+1, err)
 			}
 			q.close(t, one)
@@ -136,27 +137,27 @@ func TestRedlockReleaseInterleaved(t *testing.T) {
 func TestRedlockSplitVote(t *testing.T) {
 	eachQuorum(t, func(t *testing.T, q *quorum) {
 		q.do(t, []int{4}, "SET", q.key, "somebody")
-		two, undo, four := newGate("before-set-3"), newGate("before-undo-1"), newGate("before-set-5")
-		first := try(t, q.open(t, lock.Config{Hook: func(ctx context.Context, step string) error {
-			return errors.Join(two.hook(ctx, step), undo.hook(ctx, step))
+		two, undo, four := redistest.NewGate("before-set-3"), redistest.NewGate("before-undo-1"), redistest.NewGate("before-set-5")
+		first := redistest.Try(t, q.open(t, lock.Config{Hook: func(ctx context.Context, step string) error {
+			return errors.Join(two.Hook(ctx, step), undo.Hook(ctx, step))
 		}}), q.key)
-		wait(t, "the first client", two.reached)
+		redistest.Wait(t, "the first client", two.Reached)
 		q.becomes(t, 3)
-		second := try(t, q.open(t, lock.Config{Hook: four.hook}), q.key)
-		wait(t, "the second client", four.reached)
+		second := redistest.Try(t, q.open(t, lock.Config{Hook: four.Hook}), q.key)
+		redistest.Wait(t, "the second client", four.Reached)
 		q.becomes(t, 5)
-		close(two.open)
-		wait(t, "the first client, which has 2 of 5 nodes", undo.reached)
-		close(four.open)
-		if r := wait(t, "the second client", second); !errors.Is(r.err, lock.ErrHeld) {
-			t.Errorf("2 of 5 nodes: %v, %v; want ErrHeld", r.lease, r.err)
+		close(two.Open)
+		redistest.Wait(t, "the first client, which has 2 of 5 nodes", undo.Reached)
+		close(four.Open)
+		if r := redistest.Wait(t, "the second client", second); !errors.Is(r.Err, lock.ErrHeld) {
+			t.Errorf("2 of 5 nodes: %v, %v; want ErrHeld", r.Lease, r.Err)
 		}
 		if n := q.held(t); n != 3 {
 			t.Errorf("the second client left the key on %d nodes, want the 3 of others", n)
 		}
-		close(undo.open)
-		if r := wait(t, "the first client", first); !errors.Is(r.err, lock.ErrHeld) {
-			t.Errorf("2 of 5 nodes: %v, %v; want ErrHeld", r.lease, r.err)
+		close(undo.Open)
+		if r := redistest.Wait(t, "the first client", first); !errors.Is(r.Err, lock.ErrHeld) {
+			t.Errorf("2 of 5 nodes: %v, %v; want ErrHeld", r.Lease, r.Err)
 		}
 		if n := q.held(t); n != 1 {
 			t.Errorf("the key is on %d nodes after a split vote, want the 1 of somebody", n)

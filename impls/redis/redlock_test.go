@@ -17,15 +17,17 @@ import (
 	"github.com/lockbench/lockbench/harness/locktest"
 	"github.com/lockbench/lockbench/impls/lock"
 	"github.com/lockbench/lockbench/impls/redis"
+	"github.com/lockbench/lockbench/impls/redis/internal/redistest"
+	"github.com/lockbench/lockbench/impls/redis/wire"
 )
 
 // quorum is five servers behind proxies, and a client library.
 type quorum struct {
-	adapter
+	redistest.Client
 	key     string          // of this test alone
 	d       lock.Deployment // through the proxies
 	proxies fault.Proxies
-	raw     []redis.Conn // past them
+	raw     []wire.Conn // past them
 }
 
 // eachQuorum runs test on five servers with every client library. They are real ones
@@ -34,18 +36,13 @@ func eachQuorum(t *testing.T, test func(t *testing.T, q *quorum)) {
 	t.Helper()
 	d := lock.Deployment{Kind: "redis"}
 	for range 5 {
-		at := startRedisIf(t)
-		host := "127.0.0.1:" + at.port
-		if at.port == "" {
-			host = miniredis.RunT(t).Addr()
-		}
-		d.Nodes = append(d.Nodes, lock.Endpoint("redis://"+host))
+		d.Nodes = append(d.Nodes, redistest.AnyEndpoint(t))
 	}
-	for _, a := range adapters() {
-		t.Run(a.name, func(t *testing.T) {
-			q := &quorum{adapter: a, key: a.name}
+	for _, a := range redistest.Clients() {
+		t.Run(a.Name, func(t *testing.T) {
+			q := &quorum{Client: a, key: a.Name}
 			for _, at := range d.Nodes {
-				q.raw = append(q.raw, newServer(t, a, at, true).raw)
+				q.raw = append(q.raw, redistest.DialConn(t, a, at, lock.Config{}))
 			}
 			var err error
 			if q.proxies, q.d, err = fault.Before(d); err != nil {
@@ -63,7 +60,7 @@ func (q *quorum) open(t *testing.T, c lock.Config) lock.Locker {
 	c.TTL = cmp.Or(c.TTL, time.Hour)
 	c.Timeout = cmp.Or(c.Timeout, 30*time.Second)
 	c.NodeTimeout = cmp.Or(c.NodeTimeout, c.Timeout)
-	l, err := find(t, redis.Variants(q.name, q.dial), "redis-redlock").Open(t.Context(), q.d, c)
+	l, err := redistest.Find(t, redis.Variants(q.Name, q.Dial), "redis-redlock").Open(t.Context(), q.d, c)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -140,7 +137,7 @@ func (q *quorum) answered(t *testing.T, l lock.Locker) lock.Lease {
 	for _, p := range q.proxies[3:] {
 		p.Set(fault.Down, fault.Hold)
 	}
-	lease := mustTry(t, l, q.key)
+	lease := redistest.MustTry(t, l, q.key)
 	q.proxies.SetBoth(fault.Pass)
 	q.becomes(t, 5)
 	return lease
@@ -149,19 +146,19 @@ func (q *quorum) answered(t *testing.T, l lock.Locker) lock.Lease {
 // refuse fails the test unless TryAcquire finds the key held.
 func (q *quorum) refuse(t *testing.T, l lock.Locker, when string) {
 	t.Helper()
-	if r := wait(t, "TryAcquire", try(t, l, q.key)); r.err == nil {
+	if r := redistest.Wait(t, "TryAcquire", redistest.Try(t, l, q.key)); r.Err == nil {
 		locktest.Violation(t, "a second owner got in %s", when)
 		t.FailNow()
-	} else if !errors.Is(r.err, lock.ErrHeld) || errors.Is(r.err, lock.ErrUncertain) {
-		t.Errorf("TryAcquire %s: %v, want ErrHeld", when, r.err)
+	} else if !errors.Is(r.Err, lock.ErrHeld) || errors.Is(r.Err, lock.ErrUncertain) {
+		t.Errorf("TryAcquire %s: %v, want ErrHeld", when, r.Err)
 	}
 }
 
 // It takes any odd number of servers from 3, and goes on without as many as it says.
 func TestRedlockTolerates(t *testing.T) {
-	for _, a := range adapters() {
-		t.Run(a.name, func(t *testing.T) {
-			v := find(t, redis.Variants(a.name, a.dial), "redis-redlock")
+	for _, a := range redistest.Clients() {
+		t.Run(a.Name, func(t *testing.T) {
+			v := redistest.Find(t, redis.Variants(a.Name, a.Dial), "redis-redlock")
 			for n := range 8 {
 				d := lock.Deployment{Kind: "redis"}
 				var servers []*miniredis.Miniredis
@@ -183,7 +180,7 @@ func TestRedlockTolerates(t *testing.T) {
 				for _, m := range servers[:n/2] {
 					m.Close()
 				}
-				lease := mustTry(t, l, "k")
+				lease := redistest.MustTry(t, l, "k")
 				for i, m := range servers[n/2:] {
 					if value, err := m.Get("k"); err != nil || !regexp.MustCompile(`^[A-Z2-7]{26}:[0-9]+$`).MatchString(value) {
 						t.Errorf("%d nodes, all that are left are needed: node %d has %q, %v", n, n/2+i+1, value, err)
@@ -193,8 +190,8 @@ func TestRedlockTolerates(t *testing.T) {
 					t.Errorf("%d nodes: Release: %v", n, err)
 				}
 				servers[n/2].Close()
-				if r := wait(t, "TryAcquire", try(t, l, "k")); r.err == nil || errors.Is(r.err, lock.ErrHeld) {
-					t.Errorf("%d nodes without a majority: %v, %v; want an error of the service", n, r.lease, r.err)
+				if r := redistest.Wait(t, "TryAcquire", redistest.Try(t, l, "k")); r.Err == nil || errors.Is(r.Err, lock.ErrHeld) {
+					t.Errorf("%d nodes without a majority: %v, %v; want an error of the service", n, r.Lease, r.Err)
 				}
 				for i, m := range servers[n/2+1:] {
 					if m.Exists("k") {
@@ -210,7 +207,7 @@ func TestRedlockTolerates(t *testing.T) {
 // Two nodes that are unreachable from the start are no reason to fail.
 func TestRedlockOpen(t *testing.T) {
 	eachQuorum(t, func(t *testing.T, q *quorum) {
-		v := find(t, redis.Variants(q.name, q.dial), "redis-redlock")
+		v := redistest.Find(t, redis.Variants(q.Name, q.Dial), "redis-redlock")
 		for i, want := range []bool{true, true, false} {
 			ln, err := net.Listen("tcp", "127.0.0.1:0")
 			if err != nil {
@@ -223,7 +220,7 @@ func TestRedlockOpen(t *testing.T) {
 				t.Errorf("%d of 5 nodes away: Open returned %v", i+1, err)
 			}
 			if err == nil {
-				q.free(t, mustTry(t, l, q.key), l)
+				q.free(t, redistest.MustTry(t, l, q.key), l)
 			}
 		}
 	})
@@ -237,7 +234,7 @@ func TestRedlockStalled(t *testing.T) {
 		for _, i := range []int{1, 2} {
 			q.proxies[i].SetBoth(fault.Hold)
 		}
-		lease := mustTry(t, l, q.key)
+		lease := redistest.MustTry(t, l, q.key)
 		q.until(t, "a command on its way to each stalled node", func() bool {
 			return q.proxies[1].Traffic().Kept[fault.Up] > 0 && q.proxies[2].Traffic().Kept[fault.Up] > 0
 		})
@@ -293,7 +290,7 @@ func TestRedlockMinority(t *testing.T) {
 			}
 			q.do(t, three, "DEL", q.key)
 			q.do(t, two, "SET", q.key, "somebody")
-			if err := mustTry(t, l, q.key).Release(t.Context()); err != nil {
+			if err := redistest.MustTry(t, l, q.key).Release(t.Context()); err != nil {
 				t.Errorf("Release of 3 of 5: %v", err)
 			}
 			q.close(t, l)
@@ -318,7 +315,7 @@ func TestRedlockValidity(t *testing.T) {
 			return nil
 		}})
 		before := time.Now()
-		lease := mustTry(t, l, q.key)
+		lease := redistest.MustTry(t, l, q.key)
 		const want = ttl - time.Second - 2*time.Millisecond
 		if d := lease.(lock.Deadliner).Deadline(); d.Before(before.Add(want)) || d.After(sent.Add(want)) {
 			t.Errorf("the deadline is %v after the call and %v after the first SET, want %v between", d.Sub(before), d.Sub(sent), want)
@@ -332,10 +329,10 @@ func TestRedlockValidity(t *testing.T) {
 			}
 			return nil
 		}})
-		if r := wait(t, "TryAcquire", try(t, late, q.key)); r.err == nil {
-			locktest.Violation(t, "a majority that was known after its lease had ended is a grant until %v", r.lease.(lock.Deadliner).Deadline())
-		} else if errors.Is(r.err, lock.ErrHeld) || errors.Is(r.err, lock.ErrUncertain) {
-			t.Errorf("a majority that was known too late: %v; nobody else has the key, and it was given back", r.err)
+		if r := redistest.Wait(t, "TryAcquire", redistest.Try(t, late, q.key)); r.Err == nil {
+			locktest.Violation(t, "a majority that was known after its lease had ended is a grant until %v", r.Lease.(lock.Deadliner).Deadline())
+		} else if errors.Is(r.Err, lock.ErrHeld) || errors.Is(r.Err, lock.ErrUncertain) {
+			t.Errorf("a majority that was known too late: %v; nobody else has the key, and it was given back", r.Err)
 		}
 		if n := q.held(t); n != 0 {
 			t.Errorf("it left the key on %d nodes", n)
@@ -349,7 +346,7 @@ func TestRedlockExtend(t *testing.T) {
 	eachQuorum(t, func(t *testing.T, q *quorum) {
 		for gone, want := range []error{nil, nil, nil, lock.ErrLost, lock.ErrLost, lock.ErrLost} {
 			l := q.open(t, lock.Config{})
-			lease := mustTry(t, l, q.key)
+			lease := redistest.MustTry(t, l, q.key)
 			q.becomes(t, 5) // some may come later than the grant
 			q.do(t, everywhere[:gone], "DEL", q.key)
 			old, before := lease.(lock.Deadliner).Deadline(), time.Now()
@@ -391,7 +388,7 @@ func TestRedlockExtend(t *testing.T) {
 func TestRedlockReleaseLost(t *testing.T) {
 	eachQuorum(t, func(t *testing.T, q *quorum) {
 		l := q.open(t, lock.Config{})
-		q.free(t, mustTry(t, l, q.key), l) // every node knows the script by now
+		q.free(t, redistest.MustTry(t, l, q.key), l) // every node knows the script by now
 		for name, c := range map[string]struct {
 			lost  fault.Direction
 			left  int
@@ -428,14 +425,14 @@ func TestRedlockReleaseLost(t *testing.T) {
 func TestRedlockClosed(t *testing.T) {
 	eachQuorum(t, func(t *testing.T, q *quorum) {
 		l := q.open(t, lock.Config{})
-		lease := mustTry(t, l, q.key)
+		lease := redistest.MustTry(t, l, q.key)
 		if err := l.Close(); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := l.Acquire(t.Context(), "another"); !errors.Is(err, redis.ErrUnsent) || errors.Is(err, lock.ErrUncertain) {
+		if _, err := l.Acquire(t.Context(), "another"); !errors.Is(err, wire.ErrUnsent) || errors.Is(err, lock.ErrUncertain) {
 			t.Errorf("Acquire after Close: %v, want ErrUnsent", err)
 		}
-		if err := lease.Release(t.Context()); !errors.Is(err, redis.ErrUnsent) || errors.Is(err, lock.ErrUncertain) {
+		if err := lease.Release(t.Context()); !errors.Is(err, wire.ErrUnsent) || errors.Is(err, lock.ErrUncertain) {
 			t.Errorf("Release after Close: %v, want ErrUnsent", err)
 		}
 		if n := q.held(t); n != 5 {
@@ -451,12 +448,12 @@ func TestRedlockRestart(t *testing.T) {
 		other := q.open(t, lock.Config{})
 		l := q.open(t, lock.Config{})
 		q.do(t, []int{3, 4}, "SET", q.key, "somebody")
-		mustTry(t, l, q.key)
+		redistest.MustTry(t, l, q.key)
 		q.close(t, l) // what it has sent to the other two has come too late
 		q.do(t, []int{3, 4}, "DEL", q.key)
 		q.refuse(t, other, "before the restart")
-		q.do(t, []int{0}, "DEL", q.key) // what a restart without data does
-		mustTry(t, other, q.key)        // the flaw: both are inside
+		q.do(t, []int{0}, "DEL", q.key)    // what a restart without data does
+		redistest.MustTry(t, other, q.key) // the flaw: both are inside
 		q.do(t, everywhere, "DEL", q.key)
 	})
 }

@@ -1,6 +1,9 @@
 package redis
 
-import "github.com/lockbench/lockbench/impls/lock"
+import (
+	"github.com/lockbench/lockbench/impls/lock"
+	"github.com/lockbench/lockbench/impls/redis/wire"
+)
 
 // reentrant is Redisson's RLock: a count of holds per owner, waiters that are
 // woken by a message, and a lease that is renewed while it is held.
@@ -21,7 +24,7 @@ import "github.com/lockbench/lockbench/impls/lock"
 // it finds a lock without an end, sleeps for good if the message is lost. A hold
 // of a named owner that outlives its lease, and is taken again by the same name
 // before that is noticed, cannot be told from the new one.
-func reentrant(client string, dial Dial) lock.Variant {
+func reentrant(client string, dial wire.Dial) lock.Variant {
 	return lock.Variant{
 		Algo: "redis-reentrant", Client: client,
 		Doc: "Redisson's RLock: holds counted per owner, waiters woken by a message. " +

@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"github.com/lockbench/lockbench/impls/lock"
+	"github.com/lockbench/lockbench/impls/redis/wire"
 )
 
 //go:embed register_swap.lua
@@ -15,17 +16,17 @@ var registerSwapSource string
 // compare-and-set. It is as durable as the server's configuration makes it, and no
 // more available than one server is.
 type Register struct {
-	conn Conn
-	swap *Script
+	conn wire.Conn
+	swap *wire.Script
 }
 
 // OpenRegister connects to the first node of d.
-func OpenRegister(ctx context.Context, dial Dial, d lock.Deployment, c lock.Config) (*Register, error) {
-	conn, err := connect(ctx, dial, d, c.Filled())
+func OpenRegister(ctx context.Context, dial wire.Dial, d lock.Deployment, c lock.Config) (*Register, error) {
+	s, err := wire.OpenSession(ctx, dial, d, c)
 	if err != nil {
 		return nil, err
 	}
-	return &Register{conn: conn, swap: NewScript(registerSwapSource)}, nil
+	return &Register{conn: s.Conn, swap: wire.NewScript(registerSwapSource)}, nil
 }
 
 // Read returns the text under name, "" if there is none.
@@ -44,8 +45,8 @@ func (r *Register) Read(ctx context.Context, name string) (string, error) {
 // Swap puts next in the place of old, which is "" for none, in one step, and
 // reports whether it did. After an error it may have, or may yet.
 func (r *Register) Swap(ctx context.Context, name, old, next string) (bool, error) {
-	reply, err := Eval(ctx, r.conn, r.swap, []string{name}, old, next)
-	return one(reply), err
+	reply, err := wire.Eval(ctx, r.conn, r.swap, []string{name}, old, next)
+	return wire.IsOne(reply), err
 }
 
 // Close closes the connections.

@@ -17,7 +17,7 @@ func TestRegister(t *testing.T) {
 		var won atomic.Int64
 		var all sync.WaitGroup
 		for n := range clients {
-			r, err := redis.OpenRegister(t.Context(), s.dial, lock.Deployment{Kind: "redis", Nodes: []lock.Endpoint{s.at}}, lock.Config{})
+			r, err := redis.OpenRegister(t.Context(), s.Dial, lock.Deployment{Kind: "redis", Nodes: []lock.Endpoint{s.At}}, lock.Config{})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -46,11 +46,11 @@ func TestRegister(t *testing.T) {
 			})
 		}
 		all.Wait()
-		text, ok := s.do(t, "GET", name).(string)
+		text, ok := s.Do(t, "GET", name).(string)
 		if !ok || int64(len(text)) != won.Load() || won.Load() == 0 {
 			t.Errorf("%d changes were made, and the register has %q", won.Load(), text)
 		}
-		if s.do(t, "TTL", name) != int64(-1) {
+		if s.Do(t, "TTL", name) != int64(-1) {
 			t.Error("the register has an end")
 		}
 	})

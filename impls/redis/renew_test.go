@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/lockbench/lockbench/impls/lock"
+	"github.com/lockbench/lockbench/impls/redis/internal/redistest"
 )
 
 func renewedAlgos() []string { return []string{"redis-watchdog", "redis-fenced"} }
@@ -18,7 +19,7 @@ func TestRenewal(t *testing.T) {
 		for _, algo := range renewedAlgos() {
 			t.Run(algo, func(t *testing.T) {
 				renewals := make(chan string, 100)
-				l := openVariant(t, s.variant(t, algo), s.at, lock.Config{
+				l := redistest.OpenVariant(t, s.Variant(t, algo), s.At, lock.Config{
 					TTL: time.Minute, Renew: 10 * time.Millisecond,
 					Hook: func(_ context.Context, step string) error {
 						if step == "after-renew" {
@@ -27,12 +28,12 @@ func TestRenewal(t *testing.T) {
 						return nil
 					},
 				})
-				lease := mustTry(t, l, algo)
+				lease := redistest.MustTry(t, l, algo)
 				granted := lease.(lock.Deadliner).Deadline()
-				s.do(t, "PEXPIRE", algo, 10_000)
-				wait(t, "first renewal", renewals)
-				wait(t, "second renewal", renewals)
-				if ttl := s.do(t, "PTTL", algo).(int64); ttl <= 10_000 {
+				s.Do(t, "PEXPIRE", algo, 10_000)
+				redistest.Wait(t, "first renewal", renewals)
+				redistest.Wait(t, "second renewal", renewals)
+				if ttl := s.Do(t, "PTTL", algo).(int64); ttl <= 10_000 {
 					t.Errorf("after a renewal the TTL is %d ms, want about 60000", ttl)
 				}
 				if d := lease.(lock.Deadliner).Deadline(); !d.After(granted) {
@@ -65,18 +66,18 @@ func TestLost(t *testing.T) {
 	eachServer(t, func(t *testing.T, s *server) {
 		for _, algo := range renewedAlgos() {
 			for _, theirs := range []bool{false, true} {
-				l := openVariant(t, s.variant(t, algo), s.at, lock.Config{TTL: time.Minute, Renew: 10 * time.Millisecond})
-				lease := mustTry(t, l, algo)
+				l := redistest.OpenVariant(t, s.Variant(t, algo), s.At, lock.Config{TTL: time.Minute, Renew: 10 * time.Millisecond})
+				lease := redistest.MustTry(t, l, algo)
 				if theirs {
-					s.do(t, "SET", algo, "another owner")
+					s.Do(t, "SET", algo, "another owner")
 				} else {
-					s.do(t, "DEL", algo)
+					s.Do(t, "DEL", algo)
 				}
-				wait(t, "Lost", lease.Lost())
+				redistest.Wait(t, "Lost", lease.Lost())
 				if err := lease.Release(t.Context()); !errors.Is(err, lock.ErrLost) {
 					t.Errorf("%s: Release of a lost lease: %v, want ErrLost", algo, err)
 				}
-				if theirs && s.do(t, "DEL", algo) != int64(1) {
+				if theirs && s.Do(t, "DEL", algo) != int64(1) {
 					t.Errorf("%s: Release removed the other's key", algo)
 				}
 			}
@@ -88,10 +89,10 @@ func TestLost(t *testing.T) {
 func TestWatchdogDies(t *testing.T) {
 	eachServer(t, func(t *testing.T, s *server) {
 		for _, algo := range renewedAlgos() {
-			l := openVariant(t, s.variant(t, algo), s.at, lock.Config{TTL: 200 * time.Millisecond, Hook: die("before-renew")})
-			lease := mustTry(t, l, algo)
+			l := redistest.OpenVariant(t, s.Variant(t, algo), s.At, lock.Config{TTL: 200 * time.Millisecond, Hook: die("before-renew")})
+			lease := redistest.MustTry(t, l, algo)
 			deadline := lease.(lock.Deadliner).Deadline()
-			wait(t, "Lost", lease.Lost())
+			redistest.Wait(t, "Lost", lease.Lost())
 			if early := time.Until(deadline); early > 0 {
 				t.Errorf("%s: Lost %v before the deadline", algo, early)
 			}
@@ -100,7 +101,7 @@ func TestWatchdogDies(t *testing.T) {
 			if err := lease.Release(t.Context()); !errors.Is(err, lock.ErrLost) {
 				t.Errorf("%s: Release: %v, want ErrLost", algo, err)
 			}
-			if got := s.do(t, "EXISTS", algo); got != int64(0) {
+			if got := s.Do(t, "EXISTS", algo); got != int64(0) {
 				t.Errorf("%s: Release of a lost lease left its key", algo)
 			}
 		}
@@ -112,8 +113,8 @@ func TestCloseStopsRenewal(t *testing.T) {
 	eachServer(t, func(t *testing.T, s *server) {
 		for _, algo := range renewedAlgos() {
 			var renewals atomic.Int64
-			v := s.variant(t, algo)
-			l, err := v.Open(t.Context(), lock.Deployment{Nodes: []lock.Endpoint{s.at}}, lock.Config{
+			v := s.Variant(t, algo)
+			l, err := v.Open(t.Context(), lock.Deployment{Nodes: []lock.Endpoint{s.At}}, lock.Config{
 				TTL: time.Minute, Renew: time.Millisecond,
 				Hook: func(_ context.Context, step string) error {
 					if step == "before-renew" {
@@ -125,7 +126,7 @@ func TestCloseStopsRenewal(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			mustTry(t, l, algo)
+			redistest.MustTry(t, l, algo)
 			if err := l.Close(); err != nil {
 				t.Fatal(err)
 			}
@@ -134,7 +135,7 @@ func TestCloseStopsRenewal(t *testing.T) {
 			if got := renewals.Load(); got != n {
 				t.Errorf("%s: %d renewals after Close", algo, got-n)
 			}
-			if ttl := s.do(t, "PTTL", algo).(int64); ttl <= 0 {
+			if ttl := s.Do(t, "PTTL", algo).(int64); ttl <= 0 {
 				t.Errorf("%s: after Close the key's PTTL is %d, want what is left of it", algo, ttl)
 			}
 			if _, err := l.Acquire(t.Context(), algo+"2"); err == nil || errors.Is(err, lock.ErrUncertain) {
@@ -147,13 +148,13 @@ func TestCloseStopsRenewal(t *testing.T) {
 func TestExtend(t *testing.T) {
 	eachServer(t, func(t *testing.T, s *server) {
 		const key = "k"
-		lease := mustTry(t, s.open(t, "redis-token", nil), key)
+		lease := redistest.MustTry(t, s.Open(t, "redis-token", nil), key)
 		ext := lease.(lock.Extender)
 		before := time.Now()
 		if err := ext.Extend(t.Context(), time.Hour); err != nil {
 			t.Fatal(err)
 		}
-		if ttl := s.do(t, "PTTL", key).(int64); ttl < 3_500_000 || ttl > 3_600_000 {
+		if ttl := s.Do(t, "PTTL", key).(int64); ttl < 3_500_000 || ttl > 3_600_000 {
 			t.Errorf("TTL %d ms, want an hour", ttl)
 		}
 		if d := lease.(lock.Deadliner).Deadline(); d.Before(before.Add(time.Hour)) {
@@ -164,15 +165,15 @@ func TestExtend(t *testing.T) {
 				t.Errorf("Extend by %v: %v, want a refusal", ttl, err)
 			}
 		}
-		s.expire(t, key)
+		s.Expire(t, key)
 		if err := ext.Extend(t.Context(), time.Hour); !errors.Is(err, lock.ErrLost) {
 			t.Errorf("Extend of an ended lease: %v, want ErrLost", err)
 		}
-		mustTry(t, s.open(t, "redis-token", nil), key)
+		redistest.MustTry(t, s.Open(t, "redis-token", nil), key)
 		if err := ext.Extend(t.Context(), time.Hour); !errors.Is(err, lock.ErrLost) {
 			t.Errorf("Extend of another's lease: %v, want ErrLost", err)
 		}
-		if ttl := s.do(t, "PTTL", key).(int64); ttl > lock.DefaultTTL.Milliseconds() {
+		if ttl := s.Do(t, "PTTL", key).(int64); ttl > lock.DefaultTTL.Milliseconds() {
 			t.Errorf("it set the other's TTL to %d ms", ttl)
 		}
 	})
@@ -181,19 +182,19 @@ func TestExtend(t *testing.T) {
 // On a real server leases end by themselves, and those that are renewed do not.
 func TestRealTime(t *testing.T) {
 	eachServer(t, func(t *testing.T, s *server) {
-		if !s.real {
+		if !s.Real {
 			t.Skip("NOT RUN on miniredis, where time stands still; the other half of this test has a real server")
 		}
 		ttl := 300 * time.Millisecond
 		for _, algo := range []string{"redis-get-del", "redis-token", "redis-timestamp-del", "redis-getset"} {
 			c := lock.Config{TTL: ttl}
-			lease, err := openVariant(t, s.variant(t, algo), s.at, c).Acquire(t.Context(), algo)
+			lease, err := redistest.OpenVariant(t, s.Variant(t, algo), s.At, c).Acquire(t.Context(), algo)
 			if err != nil {
 				t.Fatal(err)
 			}
 			ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 			defer cancel()
-			if _, err := openVariant(t, s.variant(t, algo), s.at, c).Acquire(ctx, algo); err != nil {
+			if _, err := redistest.OpenVariant(t, s.Variant(t, algo), s.At, c).Acquire(ctx, algo); err != nil {
 				t.Fatalf("%s: the key of a holder that does nothing: %v", algo, err)
 			}
 			// The server rounds to its own ms.

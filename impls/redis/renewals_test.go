@@ -9,6 +9,7 @@ import (
 
 	"github.com/lockbench/lockbench/impls/lock"
 	"github.com/lockbench/lockbench/impls/redis"
+	"github.com/lockbench/lockbench/impls/redis/internal/redistest"
 )
 
 // A client that holds a thousand leases renews them by the hundred, and loses
@@ -19,7 +20,7 @@ func TestRenewsTogether(t *testing.T) {
 			const leases = 1000
 			var mu sync.Mutex
 			commands, keys, renewed := 0, 0, map[string]int{}
-			w := &wire{before: func(args []any) error {
+			w := &redistest.Lossy{Before: func(args []any) error {
 				mu.Lock()
 				defer mu.Unlock()
 				if args[0] == "EVALSHA" {
@@ -35,7 +36,7 @@ func TestRenewsTogether(t *testing.T) {
 				return nil
 			}}
 			name := func(i int) string { return fmt.Sprint(algo, i) }
-			l := openVariant(t, find(t, redis.Variants(s.name, w.dial(s.dial)), algo), s.at,
+			l := redistest.OpenVariant(t, redistest.Find(t, redis.Variants(s.Name, w.Dial(s.Dial)), algo), s.At,
 				lock.Config{TTL: 10 * time.Minute, Renew: 500 * time.Millisecond})
 			var all []lock.Lease
 			for i := range leases {
@@ -47,12 +48,12 @@ func TestRenewsTogether(t *testing.T) {
 					all = append(all, lease)
 					continue
 				}
-				all = append(all, mustTry(t, l, name(i)))
+				all = append(all, redistest.MustTry(t, l, name(i)))
 			}
 			mu.Lock()
 			commands, keys, renewed = 0, 0, map[string]int{} // from here on all are renewals
 			mu.Unlock()
-			until(t, algo+": three renewals of each", func() bool {
+			redistest.Until(t, algo+": three renewals of each", func() bool {
 				mu.Lock()
 				defer mu.Unlock()
 				for i := range leases {
@@ -77,21 +78,21 @@ func TestRenewsTogether(t *testing.T) {
 					timeouts = append(timeouts, "{"+name(1)+"}:"+field+":rwlock_timeout:1")
 				}
 			}
-			s.do(t, "DEL", name(1), name(2))
-			s.do(t, "RPUSH", name(2), "x")
-			wait(t, "the loss of a deleted key", all[1].Lost())
-			wait(t, "the loss of a key that is a list", all[2].Lost())
+			s.Do(t, "DEL", name(1), name(2))
+			s.Do(t, "RPUSH", name(2), "x")
+			redistest.Wait(t, "the loss of a deleted key", all[1].Lost())
+			redistest.Wait(t, "the loss of a key that is a list", all[2].Lost())
 			mu.Lock()
 			base := renewed[name(3)]
 			mu.Unlock()
-			until(t, algo+": two more renewals of another", func() bool {
+			redistest.Until(t, algo+": two more renewals of another", func() bool {
 				mu.Lock()
 				defer mu.Unlock()
 				return renewed[name(3)] >= base+2
 			})
-			s.do(t, "DEL", name(2))
+			s.Do(t, "DEL", name(2))
 			for _, key := range timeouts {
-				s.do(t, "DEL", key)
+				s.Do(t, "DEL", key)
 			}
 			for i, lease := range all {
 				err := lease.Release(t.Context())
@@ -99,7 +100,7 @@ func TestRenewsTogether(t *testing.T) {
 					t.Fatalf("%s: Release of lease %d: %v", algo, i, err)
 				}
 			}
-			if got := s.do(t, "DBSIZE"); got != int64(0) {
+			if got := s.Do(t, "DBSIZE"); got != int64(0) {
 				t.Errorf("%s: %v keys are left", algo, got)
 			}
 		}

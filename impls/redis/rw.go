@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/lockbench/lockbench/impls/lock"
+	"github.com/lockbench/lockbench/impls/redis/wire"
 )
 
 //go:embed rw_common.lua
@@ -23,6 +24,9 @@ var rwWrite string
 
 //go:embed rw_unwrite.lua
 var rwUnwrite string
+
+//go:embed batch_rw.lua
+var batchRWSource string
 
 //go:embed rw_leave.lua
 var rwLeave string
@@ -52,7 +56,7 @@ var rwLeave string
 // no new reader of ours gets in until it has been served or has left, or has been
 // silent for a ttl: it waits for the holds that are there and for other writers.
 // Then readers may starve.
-func rw(client string, dial Dial) lock.Variant {
+func rw(client string, dial wire.Dial) lock.Variant {
 	return lock.Variant{
 		Algo: "redis-rw", Client: client,
 		Doc: "Redisson's RReadWriteLock: one writer or many readers, woken by a message. " +
@@ -61,9 +65,9 @@ func rw(client string, dial Dial) lock.Variant {
 		Caps:   lock.Try | lock.Shared | lock.Reentrant | lock.Notify | lock.Renew,
 		Needs:  lock.Needs{Kind: "redis", MinVersion: "5.0"}, // TIME before a write in a script
 		Unsafe: lock.Pause | lock.ServerClock | lock.Failover | lock.Restart,
-		Keys:   func(key string) []string { return []string{key, beside(key, "writers")} },
+		Keys:   func(key string) []string { return []string{key, wire.Beside(key, "writers")} },
 		Open: redissonOpener(dial, true, writeRule, func(r *redisson) lock.Locker {
-			return &rwLocker{redisson: r, read: readRule(r.c)}
+			return &rwLocker{redisson: r, read: readRule(r.Config)}
 		}),
 	}
 }
@@ -84,7 +88,7 @@ func (r *rwLocker) AcquireAs(ctx context.Context, key, owner string) (lock.Lease
 
 // AcquireShared acts for a new owner, as Acquire does.
 func (r *rwLocker) AcquireShared(ctx context.Context, key string) (lock.Lease, error) {
-	return r.acquire(ctx, r.c, r.read, key, r.fresh(), true)
+	return r.acquire(ctx, r.Config, r.read, key, r.newOwner(), true)
 }
 
 // AcquireSharedAs acts for the owner with this name, as AcquireAs does.
@@ -92,7 +96,7 @@ func (r *rwLocker) AcquireSharedAs(ctx context.Context, key, owner string) (lock
 	if err := writes(owner); err != nil {
 		return nil, err
 	}
-	return r.acquire(ctx, r.c, r.read, key, r.called(owner), false)
+	return r.acquire(ctx, r.Config, r.read, key, r.ownerOf(owner), false)
 }
 
 // writes refuses an owner whose field as a reader would be another's as the writer.
@@ -113,14 +117,14 @@ var (
 func rwRule(c lock.Config) rule {
 	channel := func(key string) string { return prefixed("redisson_rwlock", key) }
 	r := rule{
-		renewal: NewScript(batchRWSource),
+		renewal: wire.NewScript(batchRWSource),
 		message: "0", option: "0",
 		keys: func(key string) []string {
 			base := "{" + key + "}"
 			if strings.Contains(key, "{") {
 				base = key
 			}
-			return []string{key, channel(key), beside(key, "writers"), base}
+			return []string{key, channel(key), wire.Beside(key, "writers"), base}
 		},
 		channel: func(key, _ string) string { return channel(key) },
 	}
@@ -133,15 +137,15 @@ func rwRule(c lock.Config) rule {
 
 func readRule(c lock.Config) rule {
 	r := rwRule(c)
-	r.lock, r.unlock, r.mark = NewScript(rwCommon+rwRead), NewScript(rwCommon+rwUnread), "r"
+	r.lock, r.unlock, r.mark = wire.NewScript(rwCommon+rwRead), wire.NewScript(rwCommon+rwUnread), "r"
 	return r
 }
 
 func writeRule(c lock.Config) rule {
 	r := rwRule(c)
-	r.lock, r.unlock, r.mark = NewScript(rwCommon+rwWrite), NewScript(rwCommon+rwUnwrite), "w"
+	r.lock, r.unlock, r.mark = wire.NewScript(rwCommon+rwWrite), wire.NewScript(rwCommon+rwUnwrite), "w"
 	if c.WriterPreference {
-		r.leave = NewScript(rwCommon + rwLeave)
+		r.leave = wire.NewScript(rwCommon + rwLeave)
 	}
 	return r
 }

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/lockbench/lockbench/impls/lock"
+	"github.com/lockbench/lockbench/impls/redis/wire"
 )
 
 // setEx takes the key and sets its TTL in one command.
@@ -16,7 +17,7 @@ import (
 //	source   redis.io, command SET with NX and EX (Redis 2.6.12)
 //
 // Commands: set · del. The TTL is in whole seconds, rounded up.
-func setEx(client string, dial Dial) lock.Variant {
+func setEx(client string, dial wire.Dial) lock.Variant {
 	return lock.Variant{
 		Algo: "redis-set-ex", Client: client,
 		Doc: "SET NX EX without an owner, freed by DEL. " +
@@ -25,16 +26,18 @@ func setEx(client string, dial Dial) lock.Variant {
 		Caps:   lock.Try,
 		Needs:  lock.Needs{Kind: "redis"},
 		Unsafe: lock.LateRelease | lock.Pause | lock.ServerClock | lock.Failover | lock.Restart,
-		Open:   opener(dial, func(s *session) take { return s.setEx }),
+		Open:   opener(dial, takeSetEx),
 	}
 }
 
-func (s *session) setEx(ctx context.Context, key, _ string) (lock.Lease, error) {
-	ttl := seconds(s.c.TTL)
-	sent := time.Now()
-	reply, err := s.do(ctx, "set", "SET", key, "1", "NX", "EX", ttl)
-	if err != nil || reply == nil {
-		return nil, doubt(err)
+func takeSetEx(s *wire.Session) take {
+	return func(ctx context.Context, key, _ string) (lock.Lease, error) {
+		ttl := seconds(s.Config.TTL)
+		sent := time.Now()
+		reply, err := s.Do(ctx, "set", "SET", key, "1", "NX", "EX", ttl)
+		if err != nil || reply == nil {
+			return nil, wire.Uncertain(err)
+		}
+		return &plainLease{Session: s, key: key, deadline: sent.Add(time.Duration(ttl) * time.Second)}, nil
 	}
-	return &plainLease{session: s, key: key, deadline: sent.Add(time.Duration(ttl) * time.Second)}, nil
 }

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/lockbench/lockbench/impls/lock"
+	"github.com/lockbench/lockbench/impls/redis/wire"
 )
 
 // setnx takes the key if it does not exist, and frees it with DEL.
@@ -16,7 +17,7 @@ import (
 //	source   redis.io, command SETNX
 //
 // Commands: setnx · del.
-func setnx(client string, dial Dial) lock.Variant {
+func setnx(client string, dial wire.Dial) lock.Variant {
 	return lock.Variant{
 		Algo: "redis-setnx", Client: client,
 		Doc: "SETNX without an end, freed by DEL. " +
@@ -25,14 +26,16 @@ func setnx(client string, dial Dial) lock.Variant {
 		Caps:   lock.Try,
 		Needs:  lock.Needs{Kind: "redis"},
 		Unsafe: lock.Crash | lock.Failover | lock.Restart,
-		Open:   opener(dial, func(s *session) take { return s.setnx }),
+		Open:   opener(dial, takeSetnx),
 	}
 }
 
-func (s *session) setnx(ctx context.Context, key, _ string) (lock.Lease, error) {
-	reply, err := s.do(ctx, "setnx", "SETNX", key, "1")
-	if err != nil || !one(reply) {
-		return nil, doubt(err)
+func takeSetnx(s *wire.Session) take {
+	return func(ctx context.Context, key, _ string) (lock.Lease, error) {
+		reply, err := s.Do(ctx, "setnx", "SETNX", key, "1")
+		if err != nil || !wire.IsOne(reply) {
+			return nil, wire.Uncertain(err)
+		}
+		return &plainLease{Session: s, key: key, deadline: time.Time{}}, nil
 	}
-	return &plainLease{session: s, key: key, deadline: time.Time{}}, nil
 }

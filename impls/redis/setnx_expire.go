@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/lockbench/lockbench/impls/lock"
+	"github.com/lockbench/lockbench/impls/redis/wire"
 )
 
 // setnxExpire takes the key with SETNX and then gives it a TTL with a second
@@ -19,7 +20,7 @@ import (
 //	source   redis.io, commands SETNX and EXPIRE
 //
 // Commands: setnx, expire · del. The TTL is in whole seconds, rounded up.
-func setnxExpire(client string, dial Dial) lock.Variant {
+func setnxExpire(client string, dial wire.Dial) lock.Variant {
 	return lock.Variant{
 		Algo: "redis-setnx-expire", Client: client,
 		Doc: "SETNX, then EXPIRE as a second command, freed by DEL. " +
@@ -29,25 +30,27 @@ func setnxExpire(client string, dial Dial) lock.Variant {
 		Caps:   lock.Try,
 		Needs:  lock.Needs{Kind: "redis"},
 		Unsafe: lock.CrashMidway | lock.LateRelease | lock.Pause | lock.ServerClock | lock.Failover | lock.Restart,
-		Open:   opener(dial, func(s *session) take { return s.setnxExpire }),
+		Open:   opener(dial, takeSetnxExpire),
 	}
 }
 
-func (s *session) setnxExpire(ctx context.Context, key, _ string) (lock.Lease, error) {
-	reply, err := s.do(ctx, "setnx", "SETNX", key, "1")
-	if err != nil || !one(reply) {
-		return nil, doubt(err)
-	}
-	ttl := seconds(s.c.TTL)
-	sent := time.Now() // the lease begins to run out with EXPIRE
-	// The reply is not looked at, as it never is where this is deployed: 0
-	// would say that a late DEL of somebody else has removed our key meanwhile.
-	if _, err := s.do(ctx, "expire", "EXPIRE", key, ttl); err != nil {
-		if dead(err) {
-			return nil, err
+func takeSetnxExpire(s *wire.Session) take {
+	return func(ctx context.Context, key, _ string) (lock.Lease, error) {
+		reply, err := s.Do(ctx, "setnx", "SETNX", key, "1")
+		if err != nil || !wire.IsOne(reply) {
+			return nil, wire.Uncertain(err)
 		}
-		// Even a refusal leaves us with a key that has no end.
-		return nil, fmt.Errorf("%w: the key may be held without a TTL: %w", lock.ErrUncertain, err)
+		ttl := seconds(s.Config.TTL)
+		sent := time.Now() // the lease begins to run out with EXPIRE
+		// The reply is not looked at, as it never is where this is deployed: 0
+		// would say that a late DEL of somebody else has removed our key meanwhile.
+		if _, err := s.Do(ctx, "expire", "EXPIRE", key, ttl); err != nil {
+			if wire.Died(err) {
+				return nil, err
+			}
+			// Even a refusal leaves us with a key that has no end.
+			return nil, fmt.Errorf("%w: the key may be held without a TTL: %w", lock.ErrUncertain, err)
+		}
+		return &plainLease{Session: s, key: key, deadline: sent.Add(time.Duration(ttl) * time.Second)}, nil
 	}
-	return &plainLease{session: s, key: key, deadline: sent.Add(time.Duration(ttl) * time.Second)}, nil
 }

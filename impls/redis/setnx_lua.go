@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/lockbench/lockbench/impls/lock"
+	"github.com/lockbench/lockbench/impls/redis/wire"
 )
 
 //go:embed setnx_lua.lua
@@ -20,7 +21,7 @@ var setnxLuaSource string
 //	source   the usual repair of SETNX + EXPIRE on servers older than 2.6.12
 //
 // Commands: acquire · del. The TTL is in whole seconds, rounded up.
-func setnxLua(client string, dial Dial) lock.Variant {
+func setnxLua(client string, dial wire.Dial) lock.Variant {
 	return lock.Variant{
 		Algo: "redis-setnx-lua", Client: client,
 		Doc: "SETNX and EXPIRE in one script, freed by DEL. " +
@@ -29,16 +30,16 @@ func setnxLua(client string, dial Dial) lock.Variant {
 		Caps:   lock.Try,
 		Needs:  lock.Needs{Kind: "redis"},
 		Unsafe: lock.LateRelease | lock.Pause | lock.ServerClock | lock.Failover | lock.Restart,
-		Open: opener(dial, func(s *session) take {
-			script := NewScript(setnxLuaSource)
+		Open: opener(dial, func(s *wire.Session) take {
+			script := wire.NewScript(setnxLuaSource)
 			return func(ctx context.Context, key, _ string) (lock.Lease, error) {
-				ttl := seconds(s.c.TTL)
+				ttl := seconds(s.Config.TTL)
 				sent := time.Now()
-				reply, err := s.eval(ctx, "acquire", script, []string{key}, ttl)
-				if err != nil || !one(reply) {
-					return nil, doubt(err)
+				reply, err := s.Eval(ctx, "acquire", script, []string{key}, ttl)
+				if err != nil || !wire.IsOne(reply) {
+					return nil, wire.Uncertain(err)
 				}
-				return &plainLease{session: s, key: key, deadline: sent.Add(time.Duration(ttl) * time.Second)}, nil
+				return &plainLease{Session: s, key: key, deadline: sent.Add(time.Duration(ttl) * time.Second)}, nil
 			}
 		}),
 	}

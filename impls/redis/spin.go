@@ -1,6 +1,9 @@
 package redis
 
-import "github.com/lockbench/lockbench/impls/lock"
+import (
+	"github.com/lockbench/lockbench/impls/lock"
+	"github.com/lockbench/lockbench/impls/redis/wire"
+)
 
 // spin is Redisson's RSpinLock: reentrant without messages, its waiters poll.
 //
@@ -14,7 +17,7 @@ import "github.com/lockbench/lockbench/impls/lock"
 //
 // Redisson's delays grow from 1 to 128 ms; ours are those of Config.Retry, so
 // that the pollers of this module can be compared.
-func spin(client string, dial Dial) lock.Variant {
+func spin(client string, dial wire.Dial) lock.Variant {
 	return lock.Variant{
 		Algo: "redis-spin", Client: client,
 		Doc: "Redisson's RSpinLock: redis-reentrant without messages, its waiters poll. " +

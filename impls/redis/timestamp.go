@@ -7,12 +7,13 @@ import (
 	"time"
 
 	"github.com/lockbench/lockbench/impls/lock"
+	"github.com/lockbench/lockbench/impls/redis/wire"
 )
 
 // timestampLease is the lease of the locks that store a deadline by the
 // client's clock in the key. Its one command is "del".
 type timestampLease struct {
-	*session
+	*wire.Session
 	deletion
 	key  string
 	ends int64     // ms since 1970, as stored in the key
@@ -22,10 +23,10 @@ type timestampLease struct {
 // Release deletes the key unless our own deadline has passed, when the key may
 // be the next owner's. Between that look at the clock and the DEL lies a gap.
 func (t *timestampLease) Release(ctx context.Context) error {
-	if t.now() >= t.ends {
+	if now(t.Session) >= t.ends {
 		return lock.ErrLost
 	}
-	return t.delete(ctx, t.session, t.key)
+	return t.delete(ctx, t.Session, t.key)
 }
 
 func (t *timestampLease) Lost() <-chan struct{} { return nil }
@@ -35,19 +36,19 @@ func (t *timestampLease) Deadline() time.Time { return t.mono }
 var _ lock.Deadliner = (*timestampLease)(nil)
 
 // now is the client's wall clock in ms since 1970.
-func (s *session) now() int64 { return s.c.Now().UnixMilli() }
+func now(s *wire.Session) int64 { return s.Config.Now().UnixMilli() }
 
 // stamp draws up a lease of key from now; what it stores is lease.ends.
-func (s *session) stamp(key string) *timestampLease {
+func stamp(s *wire.Session, key string) *timestampLease {
 	return &timestampLease{
-		session: s, key: key,
-		ends: s.now() + millis(s.c.TTL), mono: time.Now().Add(s.c.TTL),
+		Session: s, key: key,
+		ends: now(s) + wire.Millis(s.Config.TTL), mono: time.Now().Add(s.Config.TTL),
 	}
 }
 
-// passed reports whether the deadline stored in key has passed. It is false for
+// hasEnded reports whether the deadline stored in key has passed. It is false for
 // a key that is gone.
-func (s *session) passed(key string, stored any) (bool, error) {
+func hasEnded(s *wire.Session, key string, stored any) (bool, error) {
 	if stored == nil {
 		return false, nil
 	}
@@ -56,5 +57,5 @@ func (s *session) passed(key string, stored any) (bool, error) {
 	if err != nil {
 		return false, fmt.Errorf("redis: key %q holds %.40q, no deadline: is it another kind of lock?", key, text)
 	}
-	return s.now() >= ends, nil
+	return now(s) >= ends, nil
 }

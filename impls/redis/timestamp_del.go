@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/lockbench/lockbench/impls/lock"
+	"github.com/lockbench/lockbench/impls/redis/wire"
 )
 
 // timestampDel stores a deadline, and takes over a key whose deadline has
@@ -19,7 +20,7 @@ import (
 //	         which warns of just this
 //
 // Commands: setnx, get, takeover-del, takeover-setnx · del.
-func timestampDel(client string, dial Dial) lock.Variant {
+func timestampDel(client string, dial wire.Dial) lock.Variant {
 	return lock.Variant{
 		Algo: "redis-timestamp-del", Client: client,
 		Doc: "SETNX of a deadline; a passed one is deleted and taken again. " +
@@ -28,34 +29,36 @@ func timestampDel(client string, dial Dial) lock.Variant {
 		Caps:   lock.Try,
 		Needs:  lock.Needs{Kind: "redis"},
 		Unsafe: lock.TakeoverRace | lock.LateRelease | lock.Pause | lock.ClientClock | lock.Failover | lock.Restart,
-		Open:   opener(dial, func(s *session) take { return s.timestampDel }),
+		Open:   opener(dial, takeTimestampDel),
 	}
 }
 
-func (s *session) timestampDel(ctx context.Context, key, _ string) (lock.Lease, error) {
-	lease := s.stamp(key)
-	reply, err := s.do(ctx, "setnx", "SETNX", key, lease.ends)
-	if err != nil {
-		return nil, doubt(err)
-	}
-	if one(reply) {
+func takeTimestampDel(s *wire.Session) take {
+	return func(ctx context.Context, key, _ string) (lock.Lease, error) {
+		lease := stamp(s, key)
+		reply, err := s.Do(ctx, "setnx", "SETNX", key, lease.ends)
+		if err != nil {
+			return nil, wire.Uncertain(err)
+		}
+		if wire.IsOne(reply) {
+			return lease, nil
+		}
+		stored, err := s.Do(ctx, "get", "GET", key)
+		if err != nil {
+			return nil, err
+		}
+		if ended, err := hasEnded(s, key, stored); err != nil || !ended {
+			return nil, err
+		}
+		// What is deleted here need not be what was read above.
+		if _, err := s.Do(ctx, "takeover-del", "DEL", key); err != nil {
+			return nil, err
+		}
+		lease = stamp(s, key)
+		reply, err = s.Do(ctx, "takeover-setnx", "SETNX", key, lease.ends)
+		if err != nil || !wire.IsOne(reply) {
+			return nil, wire.Uncertain(err)
+		}
 		return lease, nil
 	}
-	stored, err := s.do(ctx, "get", "GET", key)
-	if err != nil {
-		return nil, err
-	}
-	if passed, err := s.passed(key, stored); err != nil || !passed {
-		return nil, err
-	}
-	// What is deleted here need not be what was read above.
-	if _, err := s.do(ctx, "takeover-del", "DEL", key); err != nil {
-		return nil, err
-	}
-	lease = s.stamp(key)
-	reply, err = s.do(ctx, "takeover-setnx", "SETNX", key, lease.ends)
-	if err != nil || !one(reply) {
-		return nil, doubt(err)
-	}
-	return lease, nil
 }

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/lockbench/lockbench/impls/lock"
+	"github.com/lockbench/lockbench/impls/redis/wire"
 )
 
 // token takes the key with SET NX PX and frees it by compare-and-delete.
@@ -17,7 +18,7 @@ import (
 //	source   redis.io, "Distributed Locks with Redis", correct implementation with a single instance
 //
 // Commands: set (undo if its answer is lost) · release · renew in Extend.
-func token(client string, dial Dial) lock.Variant {
+func token(client string, dial wire.Dial) lock.Variant {
 	return lock.Variant{
 		Algo: "redis-token", Client: client,
 		Doc: "SET NX PX with an owner's token, freed by compare-and-delete in a script. " +
@@ -27,7 +28,7 @@ func token(client string, dial Dial) lock.Variant {
 		Caps:   lock.Try | lock.Extend,
 		Needs:  lock.Needs{Kind: "redis"},
 		Unsafe: lock.Pause | lock.ServerClock | lock.Failover | lock.Restart,
-		Open: opener(dial, func(s *session) take {
+		Open: opener(dial, func(s *wire.Session) take {
 			o := newOwned(s)
 			return func(ctx context.Context, key, owner string) (lock.Lease, error) {
 				sent := time.Now()
@@ -35,7 +36,7 @@ func token(client string, dial Dial) lock.Variant {
 					return nil, err
 				}
 				lease := &tokenLease{owned: o, key: key, owner: owner}
-				lease.deadline.Store(new(sent.Add(o.c.TTL)))
+				lease.deadline.Store(new(sent.Add(o.Config.TTL)))
 				return lease, nil
 			}
 		}),

@@ -9,27 +9,15 @@ import (
 	"time"
 
 	"github.com/lockbench/lockbench/impls/lock"
+	"github.com/lockbench/lockbench/impls/redis/wire"
 )
 
 //go:embed tracking_acquire.lua
 var trackingAcquire string
 
-// A Tracker is the Conn of a library that can take the server's word for which
-// of the keys that it has read have changed: client-side caching.
-type Tracker interface {
-	// Track makes one more Conn to the same server, with a connection of its
-	// own. Once one of its commands has read a key, changed is called for the
-	// next change that comes from elsewhere, and with nil if it may have been
-	// missed since the connection was lost. Changed is called by one goroutine
-	// and must neither block nor use the Conn.
-	//
-	// It fails with an [Error] if the server cannot track.
-	Track(ctx context.Context, changed func(keys []string)) (Conn, error)
-}
-
 // tracking lets waiters sleep until the server says that the key has changed.
 //
-//	state    key → owner token, with PX ttl; in the server's memory, who waits for it
+//	state    key → owner token, with PX ttl; in the server's memory, the connections that track it
 //	cost     acquire 1 script, whether the key is free or not; a process that waits 1 script for
 //	         each change of the key, and 1 connection for all its waiters; release 1 script
 //	safe     while the holder finishes within ttl and the server keeps its data and clock
@@ -39,15 +27,15 @@ type Tracker interface {
 // Commands: acquire (undo if its answer is lost) · release · renew in Extend.
 //
 // The script that finds the key held reads it, so that the same round trip asks
-// and arms: the server sends one message for the next change, and none to who has
-// not read the key again. The owners of one process queue within it and only the
-// first asks, so a release wakes one waiter of each process that waits: they
-// compete, and all but one have asked in vain. It is not fair between processes.
+// and subscribes: the server sends one message for the next change of a key to each
+// connection that has read it since the last. The owners of one process queue within it
+// and only the first asks, so a release wakes one waiter of each process that waits. They
+// compete, and one of them is granted the key. It is not fair between processes.
 //
-// A message may be lost, and the server tells of a key whose time is up only when
-// it comes to remove it. So no wait is longer than what was left of the key when
+// A message may be lost, and the server reports an expired key only when it removes
+// it. So no wait is longer than what was left of the key when
 // it began: a lost message costs at most that, and never progress.
-func tracking(client string, dial Dial) lock.Variant {
+func tracking(client string, dial wire.Dial) lock.Variant {
 	return lock.Variant{
 		Algo: "redis-tracking", Client: client,
 		Doc: "SET NX PX with a token; waiters sleep until the server says that the key has changed. " +
@@ -57,17 +45,17 @@ func tracking(client string, dial Dial) lock.Variant {
 		Needs:  lock.Needs{Kind: "redis", Feature: "CLIENT TRACKING"},
 		Unsafe: lock.Pause | lock.ServerClock | lock.Failover | lock.Restart,
 		Open: func(ctx context.Context, d lock.Deployment, c lock.Config) (lock.Locker, error) {
-			s, err := newSession(ctx, dial, d, c)
+			s, err := wire.OpenSession(ctx, dial, d, c)
 			if err != nil {
 				return nil, err
 			}
 			l := &tracked{
-				owned: newOwned(s), script: NewScript(trackingAcquire),
-				parked: make(map[string]chan struct{}), closed: make(chan struct{}),
+				owned: newOwned(s), script: wire.NewScript(trackingAcquire),
+				waiting: make(map[string]chan struct{}), closed: make(chan struct{}),
 			}
-			l.reads, err = track(ctx, s.conn, l.changed)
+			l.reads, err = track(ctx, s.Conn, l.changed)
 			if err != nil {
-				_ = s.conn.Close() // why matters more than how we part
+				_ = s.Conn.Close() // the first error is the one that matters
 				return nil, err
 			}
 			return l, nil
@@ -76,17 +64,17 @@ func tracking(client string, dial Dial) lock.Variant {
 }
 
 // track is Tracker.Track, with an error that says what is missing.
-func track(ctx context.Context, conn Conn, changed func([]string)) (Conn, error) {
-	t, ok := conn.(Tracker)
+func track(ctx context.Context, conn wire.Conn, changed func([]string)) (wire.Conn, error) {
+	t, ok := conn.(wire.Tracker)
 	if !ok {
 		return nil, errors.New("redis: redis-tracking needs a client library with client-side caching")
 	}
 	reads, err := t.Track(ctx, changed)
-	var refused Error
+	var refused wire.Error
 	switch {
 	case errors.As(err, &refused):
 		return nil, fmt.Errorf("redis: redis-tracking needs a server with CLIENT TRACKING (Redis from 6, Valkey); "+
-			"this one says: %s", printable(refused))
+			"this one says: %s", wire.Printable(refused))
 	case err != nil:
 		return nil, fmt.Errorf("redis: cannot track keys: %w", err)
 	}
@@ -97,62 +85,62 @@ func track(ctx context.Context, conn Conn, changed func([]string)) (Conn, error)
 // frees over another: the server tells no connection of what it changed itself.
 type tracked struct {
 	owned
-	script *Script
-	reads  Conn // whose keys are tracked
-	lines  lines
+	script *wire.Script
+	reads  wire.Conn // whose keys are tracked
+	queues localQueues
 
 	once   sync.Once
 	closed chan struct{}
 
-	mu     sync.Mutex
-	parked map[string]chan struct{} // of the first waiter of each key, by key
+	mu      sync.Mutex
+	waiting map[string]chan struct{} // of the first waiter of each key, by key
 }
 
-// changed wakes who waits for one of keys, or everybody if they are nil.
+// changed wakes the waiters for keys, or all waiters if keys is nil.
 func (l *tracked) changed(keys []string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	wake := func(news chan struct{}) {
+	wake := func(change chan struct{}) {
 		select {
-		case news <- struct{}{}:
-		default: // it has not looked yet after the last one
+		case change <- struct{}{}:
+		default: // it has not yet acted on the last change
 		}
 	}
 	if keys == nil {
-		for _, news := range l.parked {
-			wake(news)
+		for _, change := range l.waiting {
+			wake(change)
 		}
 		return
 	}
 	for _, key := range keys {
-		if news := l.parked[key]; news != nil {
-			wake(news)
+		if change := l.waiting[key]; change != nil {
+			wake(change)
 		}
 	}
 }
 
-// park makes the channel by which the first waiter of key hears of a change.
-func (l *tracked) park(key string) chan struct{} {
-	news := make(chan struct{}, 1)
+// await makes the channel that notifies the first waiter of key of a change.
+func (l *tracked) await(key string) chan struct{} {
+	change := make(chan struct{}, 1)
 	l.mu.Lock()
-	l.parked[key] = news
+	l.waiting[key] = change
 	l.mu.Unlock()
-	return news
+	return change
 }
 
-func (l *tracked) unpark(key string) {
+func (l *tracked) forget(key string) {
 	l.mu.Lock()
-	delete(l.parked, key)
+	delete(l.waiting, key)
 	l.mu.Unlock()
 }
 
-// TryAcquire arms nothing, since it does not wait.
+// TryAcquire tracks nothing, since it does not wait.
 func (l *tracked) TryAcquire(ctx context.Context, key string) (lock.Lease, error) {
 	if err := l.over(ctx); err != nil {
 		return nil, err
 	}
-	l.c.Count.Attempt()
-	owner, sent := l.owner(), time.Now()
+	l.Config.Count.Attempt()
+	owner, sent := l.Owner(), time.Now()
 	ok, err := l.set(context.WithoutCancel(ctx), key, owner)
 	switch {
 	case err != nil:
@@ -160,47 +148,47 @@ func (l *tracked) TryAcquire(ctx context.Context, key string) (lock.Lease, error
 	case !ok:
 		return nil, lock.ErrHeld
 	}
-	return l.granted(ctx, l.lease(key, owner, sent))
+	return l.Granted(ctx, l.lease(key, owner, sent))
 }
 
 func (l *tracked) Acquire(ctx context.Context, key string) (lock.Lease, error) {
 	if err := l.over(ctx); err != nil {
 		return nil, err
 	}
-	place := l.lines.join(key)
-	defer l.lines.leave(key, place)
-	if !place.turn(ctx, l.closed) {
+	place := l.queues.join(key)
+	defer l.queues.leave(key, place)
+	if !place.await(ctx, l.closed) {
 		return nil, l.over(ctx)
 	}
-	// Made before the first attempt: the news may come before the answer does.
-	news := l.park(key)
-	defer l.unpark(key)
-	owner, uncut := l.owner(), context.WithoutCancel(ctx)
+	// Made before the first attempt: the message may come before the answer does.
+	change := l.await(key)
+	defer l.forget(key)
+	owner, uncut := l.Owner(), context.WithoutCancel(ctx)
 	for n := 1; ; n++ {
 		if err := l.over(ctx); err != nil {
 			return nil, err
 		}
-		l.c.Count.Attempt()
+		l.Config.Count.Attempt()
 		sent := time.Now()
 		left, err := l.ask(uncut, key, owner)
 		if err != nil {
 			return nil, err
 		}
 		if left == 0 {
-			return l.granted(ctx, l.lease(key, owner, sent))
+			return l.Granted(ctx, l.lease(key, owner, sent))
 		}
-		if l.c.Retry.Limit > 0 && n >= l.c.Retry.Limit {
+		if l.Config.Retry.Limit > 0 && n >= l.Config.Retry.Limit {
 			return nil, fmt.Errorf("%w (after %d attempts)", lock.ErrHeld, n)
 		}
-		l.sleep(ctx, news, left)
+		l.sleep(ctx, change, left)
 	}
 }
 
-// ask makes one attempt. It returns how long to wait for news at most, or 0 if
+// ask makes one attempt. It returns how long to wait for a change at most, or 0 if
 // key is owner's now.
 func (l *tracked) ask(ctx context.Context, key, owner string) (time.Duration, error) {
-	reply, err := l.step(ctx, "acquire", func() (any, error) {
-		return Eval(ctx, l.reads, l.script, []string{key}, owner, millis(l.c.TTL))
+	reply, err := l.Step(ctx, "acquire", func() (any, error) {
+		return wire.Eval(ctx, l.reads, l.script, []string{key}, owner, wire.Millis(l.Config.TTL))
 	})
 	if err != nil {
 		return 0, l.undo(ctx, key, owner, err)
@@ -213,18 +201,18 @@ func (l *tracked) ask(ctx context.Context, key, owner string) (time.Duration, er
 	case !ok:
 		return 0, fmt.Errorf("redis: acquire: %w: the script answered %v", lock.ErrUncertain, reply)
 	case left == -1: // somebody's key without an end
-		return l.c.TTL, nil
+		return l.Config.TTL, nil
 	}
 	return time.Duration(max(left, 0)+1) * time.Millisecond, nil
 }
 
-// sleep waits for news of the key for at most left.
-func (l *tracked) sleep(ctx context.Context, news <-chan struct{}, left time.Duration) {
+// sleep waits for a change of the key for at most left.
+func (l *tracked) sleep(ctx context.Context, change <-chan struct{}, left time.Duration) {
 	timer := time.NewTimer(left)
 	defer timer.Stop()
 	select {
-	case <-news:
-		l.c.Count.Wakeup()
+	case <-change:
+		l.Config.Count.Wakeup()
 	case <-timer.C:
 	case <-ctx.Done():
 	case <-l.closed:
@@ -233,7 +221,7 @@ func (l *tracked) sleep(ctx context.Context, news <-chan struct{}, left time.Dur
 
 func (l *tracked) lease(key, owner string, sent time.Time) *tokenLease {
 	lease := &tokenLease{owned: l.owned, key: key, owner: owner}
-	lease.deadline.Store(new(sent.Add(l.c.TTL)))
+	lease.deadline.Store(new(sent.Add(l.Config.TTL)))
 	return lease
 }
 
@@ -241,7 +229,7 @@ func (l *tracked) lease(key, owner string, sent time.Time) *tokenLease {
 func (l *tracked) over(ctx context.Context) error {
 	select {
 	case <-l.closed:
-		return errClosed
+		return wire.ErrClosed
 	default:
 	}
 	if err := lock.Ended(ctx); err != nil {
@@ -254,7 +242,7 @@ func (l *tracked) over(ctx context.Context) error {
 func (l *tracked) Close() (err error) {
 	l.once.Do(func() {
 		close(l.closed)
-		err = errors.Join(l.reads.Close(), l.session.Close())
+		err = errors.Join(l.reads.Close(), l.Session.Close())
 	})
 	return err
 }

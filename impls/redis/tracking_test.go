@@ -12,43 +12,45 @@ import (
 
 	"github.com/lockbench/lockbench/impls/lock"
 	"github.com/lockbench/lockbench/impls/redis"
+	"github.com/lockbench/lockbench/impls/redis/internal/redistest"
 	"github.com/lockbench/lockbench/impls/redis/redigo"
 	"github.com/lockbench/lockbench/impls/redis/rueidis"
+	"github.com/lockbench/lockbench/impls/redis/wire"
 )
 
-func trackingOn(t *testing.T, dial redis.Dial) lock.Variant {
+func trackingOn(t *testing.T, dial wire.Dial) lock.Variant {
 	t.Helper()
-	return find(t, redis.Pipelined("rueidis", dial), "redis-tracking")
+	return redistest.Find(t, redis.Pipelined("rueidis", dial), "redis-tracking")
 }
 
-func trackingServer(t *testing.T, options ...string) *server {
+func trackingServer(t *testing.T) *server {
 	t.Helper()
-	return newServer(t, adapter{"rueidis", rueidis.Dial, true}, startRedis(t, options...), true)
+	return &server{redistest.StartReal(t, redistest.Client{Name: "rueidis", Dial: rueidis.Dial, Shared: true}, redis.Variants)}
 }
 
 // deafened is a Conn whose Track loses every message.
 type deafened struct {
-	redis.Conn
-	redis.Tracker
+	wire.Conn
+	wire.Tracker
 }
 
-func (d deafened) Track(ctx context.Context, _ func([]string)) (redis.Conn, error) {
+func (d deafened) Track(ctx context.Context, _ func([]string)) (wire.Conn, error) {
 	return d.Tracker.Track(ctx, func([]string) {})
 }
 
-func deafenedDial(ctx context.Context, ep lock.Endpoint, c lock.Config) (redis.Conn, error) {
+func deafenedDial(ctx context.Context, ep lock.Endpoint, c lock.Config) (wire.Conn, error) {
 	conn, err := rueidis.Dial(ctx, ep, c)
 	if err != nil {
 		return nil, err
 	}
-	return deafened{conn, conn.(redis.Tracker)}, nil
+	return deafened{conn, conn.(wire.Tracker)}, nil
 }
 
 // armed waits until the server has n keys on which somebody waits for news.
 func (s *server) armed(t *testing.T, n string) {
 	t.Helper()
-	until(t, n+" keys tracked", func() bool {
-		return field(s.do(t, "INFO", "stats").(string), "tracking_total_keys") == n
+	redistest.Until(t, n+" keys tracked", func() bool {
+		return field(s.Do(t, "INFO", "stats").(string), "tracking_total_keys") == n
 	})
 }
 
@@ -56,19 +58,19 @@ func (s *server) armed(t *testing.T, n string) {
 // nothing happens.
 func TestTrackingWakes(t *testing.T) {
 	s := trackingServer(t)
-	v := trackingOn(t, s.dial)
+	v := trackingOn(t, s.Dial)
 	var counts [3]lock.Counters
-	var done []<-chan result
-	held := mustTry(t, openVariant(t, v, s.at, lock.Config{TTL: time.Hour}), "k")
+	var done []<-chan redistest.Result
+	held := redistest.MustTry(t, redistest.OpenVariant(t, v, s.At, lock.Config{TTL: time.Hour}), "k")
 	const owners = 4
 	for i := range counts {
-		l := openVariant(t, v, s.at, lock.Config{TTL: time.Hour, Count: &counts[i]})
+		l := redistest.OpenVariant(t, v, s.At, lock.Config{TTL: time.Hour, Count: &counts[i]})
 		for range owners {
 			done = append(done, acquire(t.Context(), l, "k"))
 		}
 	}
 	// Every process has asked once, for all its owners.
-	until(t, "the first of each process has asked", func() bool {
+	redistest.Until(t, "the first of each process has asked", func() bool {
 		for i := range counts {
 			if _, attempts, _ := counts[i].Read(); attempts != 1 {
 				return false
@@ -83,14 +85,14 @@ func TestTrackingWakes(t *testing.T) {
 			t.Errorf("process %d: %d attempts and %d wake-ups while nothing happened", i, attempts, wakeups)
 		}
 	}
-	release(t, held)
+	redistest.Release(t, held)
 	for len(done) > 0 {
 		i, r := anyOf(t, done)
 		done = append(done[:i], done[i+1:]...)
-		if r.err != nil {
-			t.Fatal(r.err)
+		if r.Err != nil {
+			t.Fatal(r.Err)
 		}
-		release(t, r.lease)
+		redistest.Release(t, r.Lease)
 	}
 	total := int64(0)
 	for i := range counts {
@@ -106,15 +108,15 @@ func TestTrackingWakes(t *testing.T) {
 	if most := grants + int64(len(counts))*(grants+1); total > most {
 		t.Errorf("%d attempts for %d grants, want at most %d", total, grants, most)
 	}
-	if got := s.do(t, "EXISTS", "k"); got != int64(0) {
+	if got := s.Do(t, "EXISTS", "k"); got != int64(0) {
 		t.Error("the key is there after the last release")
 	}
 }
 
 // anyOf waits for the first of several acquisitions to end.
-func anyOf(t *testing.T, list []<-chan result) (i int, r result) {
+func anyOf(t *testing.T, list []<-chan redistest.Result) (i int, r redistest.Result) {
 	t.Helper()
-	until(t, "the end of an Acquire", func() bool {
+	redistest.Until(t, "the end of an Acquire", func() bool {
 		for i = range list {
 			select {
 			case r = <-list[i]:
@@ -131,51 +133,51 @@ func anyOf(t *testing.T, list []<-chan result) (i int, r result) {
 // survive a stranger's release.
 func TestTrackingKey(t *testing.T) {
 	s := trackingServer(t)
-	l := openVariant(t, trackingOn(t, s.dial), s.at, lock.Config{TTL: time.Minute})
+	l := redistest.OpenVariant(t, trackingOn(t, s.Dial), s.At, lock.Config{TTL: time.Minute})
 	for name, take := range map[string]func() lock.Lease{
 		"Acquire":    func() lock.Lease { return must(t, acquire(t.Context(), l, "k\x00\r\n日本")) },
-		"TryAcquire": func() lock.Lease { return mustTry(t, l, "k\x00\r\n日本") },
+		"TryAcquire": func() lock.Lease { return redistest.MustTry(t, l, "k\x00\r\n日本") },
 	} {
 		lease := take()
-		value := s.do(t, "GET", "k\x00\r\n日本").(string)
-		if ttl := s.do(t, "PTTL", "k\x00\r\n日本").(int64); ttl <= 0 || ttl > time.Minute.Milliseconds() {
+		value := s.Do(t, "GET", "k\x00\r\n日本").(string)
+		if ttl := s.Do(t, "PTTL", "k\x00\r\n日本").(int64); ttl <= 0 || ttl > time.Minute.Milliseconds() {
 			t.Errorf("%s: the TTL is %d ms", name, ttl)
 		}
 		if len(value) < 28 {
 			t.Errorf("%s: the key holds %q, want a token", name, value)
 		}
-		s.do(t, "SET", "k\x00\r\n日本", "another's")
+		s.Do(t, "SET", "k\x00\r\n日本", "another's")
 		if err := lease.Release(t.Context()); !errors.Is(err, lock.ErrLost) {
 			t.Errorf("%s: Release of another's key: %v, want ErrLost", name, err)
 		}
-		if s.do(t, "DEL", "k\x00\r\n日本") != int64(1) {
+		if s.Do(t, "DEL", "k\x00\r\n日本") != int64(1) {
 			t.Errorf("%s: Release freed another's key", name)
 		}
 	}
 }
 
-func must(t *testing.T, done <-chan result) lock.Lease {
+func must(t *testing.T, done <-chan redistest.Result) lock.Lease {
 	t.Helper()
-	r := wait(t, "Acquire", done)
-	if r.err != nil {
-		t.Fatal(r.err)
+	r := redistest.Wait(t, "Acquire", done)
+	if r.Err != nil {
+		t.Fatal(r.Err)
 	}
-	return r.lease
+	return r.Lease
 }
 
 // Without any message a waiter gets in when the lease that it waited for ends.
 func TestTrackingLostMessage(t *testing.T) {
 	s := trackingServer(t)
 	const ttl = 300 * time.Millisecond
-	held := mustTry(t, openVariant(t, trackingOn(t, s.dial), s.at, lock.Config{TTL: ttl}), "k")
+	held := redistest.MustTry(t, redistest.OpenVariant(t, trackingOn(t, s.Dial), s.At, lock.Config{TTL: ttl}), "k")
 	var count lock.Counters
-	waiter := openVariant(t, trackingOn(t, deafenedDial), s.at, lock.Config{TTL: time.Minute, Count: &count})
+	waiter := redistest.OpenVariant(t, trackingOn(t, deafenedDial), s.At, lock.Config{TTL: time.Minute, Count: &count})
 	done := acquire(t.Context(), waiter, "k")
-	until(t, "the waiter has asked", func() bool { _, attempts, _ := count.Read(); return attempts > 0 })
+	redistest.Until(t, "the waiter has asked", func() bool { _, attempts, _ := count.Read(); return attempts > 0 })
 	if err := held.Release(t.Context()); err != nil && !errors.Is(err, lock.ErrLost) {
 		t.Fatal(err)
 	}
-	release(t, must(t, done))
+	redistest.Release(t, must(t, done))
 	if _, _, wakeups := count.Read(); wakeups != 0 {
 		t.Errorf("%d wake-ups without a message", wakeups)
 	}
@@ -184,29 +186,29 @@ func TestTrackingLostMessage(t *testing.T) {
 // The loss of the connection is news of every key.
 func TestTrackingReconnects(t *testing.T) {
 	s := trackingServer(t)
-	v := trackingOn(t, s.dial)
-	held := mustTry(t, openVariant(t, v, s.at, lock.Config{TTL: time.Hour}), "k")
+	v := trackingOn(t, s.Dial)
+	held := redistest.MustTry(t, redistest.OpenVariant(t, v, s.At, lock.Config{TTL: time.Hour}), "k")
 	var count lock.Counters
-	done := acquire(t.Context(), openVariant(t, v, s.at, lock.Config{TTL: time.Hour, Count: &count}), "k")
+	done := acquire(t.Context(), redistest.OpenVariant(t, v, s.At, lock.Config{TTL: time.Hour, Count: &count}), "k")
 	s.armed(t, "1")
 	// Every connection but the one that asks.
-	s.do(t, "CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes")
-	until(t, "the waiter has asked again", func() bool { _, attempts, _ := count.Read(); return attempts > 1 })
+	s.Do(t, "CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes")
+	redistest.Until(t, "the waiter has asked again", func() bool { _, attempts, _ := count.Read(); return attempts > 1 })
 	s.armed(t, "1")
 	// The connections that free are gone as well, and made anew.
-	until(t, "the release", func() bool { return held.Release(t.Context()) == nil })
+	redistest.Until(t, "the release", func() bool { return held.Release(t.Context()) == nil })
 	granted := must(t, done)
-	until(t, "the next release", func() bool { return granted.Release(t.Context()) == nil })
+	redistest.Until(t, "the next release", func() bool { return granted.Release(t.Context()) == nil })
 }
 
 // A waiter whose context ends goes, and the next in its line takes its place.
 func TestTrackingGivesUp(t *testing.T) {
 	s := trackingServer(t)
-	v := trackingOn(t, s.dial)
-	held := mustTry(t, openVariant(t, v, s.at, lock.Config{TTL: time.Hour}), "k")
+	v := trackingOn(t, s.Dial)
+	held := redistest.MustTry(t, redistest.OpenVariant(t, v, s.At, lock.Config{TTL: time.Hour}), "k")
 	var once sync.Once
 	asked := make(chan struct{})
-	l := openVariant(t, v, s.at, lock.Config{TTL: time.Hour, Hook: func(_ context.Context, step string) error {
+	l := redistest.OpenVariant(t, v, s.At, lock.Config{TTL: time.Hour, Hook: func(_ context.Context, step string) error {
 		if step == "after-acquire" {
 			once.Do(func() { close(asked) })
 		}
@@ -215,33 +217,33 @@ func TestTrackingGivesUp(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	first := acquire(ctx, l, "k")
-	wait(t, "the first attempt", asked)
+	redistest.Wait(t, "the first attempt", asked)
 	second := acquire(t.Context(), l, "k")
 	cancel()
-	if r := wait(t, "the end of the wait", first); !errors.Is(r.err, context.Canceled) || errors.Is(r.err, lock.ErrUncertain) {
-		t.Errorf("wait ended by ctx: %v, %v", r.lease, r.err)
+	if r := redistest.Wait(t, "the end of the wait", first); !errors.Is(r.Err, context.Canceled) || errors.Is(r.Err, lock.ErrUncertain) {
+		t.Errorf("wait ended by ctx: %v, %v", r.Lease, r.Err)
 	}
-	release(t, held)
-	release(t, must(t, second))
+	redistest.Release(t, held)
+	redistest.Release(t, must(t, second))
 
 	// Close ends the waits.
-	held = mustTry(t, openVariant(t, v, s.at, lock.Config{TTL: time.Hour}), "k")
+	held = redistest.MustTry(t, redistest.OpenVariant(t, v, s.At, lock.Config{TTL: time.Hour}), "k")
 	done := acquire(t.Context(), l, "k")
 	s.armed(t, "1")
 	if err := l.Close(); err != nil {
 		t.Error(err)
 	}
-	if r := wait(t, "Acquire on a closed Locker", done); r.err == nil {
+	if r := redistest.Wait(t, "Acquire on a closed Locker", done); r.Err == nil {
 		t.Error("Acquire on a closed Locker succeeds")
 	}
-	release(t, held)
+	redistest.Release(t, held)
 }
 
 // What is missing is said in one line, with what to do.
 func TestTrackingNeeds(t *testing.T) {
 	m := miniredis.RunT(t)
 	at := lock.Deployment{Nodes: []lock.Endpoint{lock.Endpoint("redis://" + m.Addr())}}
-	for want, dial := range map[string]redis.Dial{
+	for want, dial := range map[string]wire.Dial{
 		"needs a client library with client-side caching": redigo.Dial,
 		"needs a server with CLIENT TRACKING":             rueidis.Dial,
 	} {

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/lockbench/lockbench/impls/lock"
+	"github.com/lockbench/lockbench/impls/redis/wire"
 )
 
 // watchdog is token with a lease that is renewed while it is held.
@@ -20,7 +21,7 @@ import (
 //
 // The lease is no Extender: what Extend set, the next renewal would undo, and a
 // TTL shorter than the time to that renewal would end the lease under it.
-func watchdog(client string, dial Dial) lock.Variant {
+func watchdog(client string, dial wire.Dial) lock.Variant {
 	return lock.Variant{
 		Algo: "redis-watchdog", Client: client,
 		Doc: "redis-token, with a lease that is renewed while it is held. " +
@@ -29,7 +30,7 @@ func watchdog(client string, dial Dial) lock.Variant {
 		Caps:   lock.Try | lock.Renew,
 		Needs:  lock.Needs{Kind: "redis"},
 		Unsafe: lock.Pause | lock.ServerClock | lock.Failover | lock.Restart,
-		Open: opener(dial, func(s *session) take {
+		Open: opener(dial, func(s *wire.Session) take {
 			o := newOwned(s)
 			return func(ctx context.Context, key, owner string) (lock.Lease, error) {
 				sent := time.Now()

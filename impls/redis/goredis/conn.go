@@ -12,7 +12,7 @@ import (
 	"github.com/redis/go-redis/v9/maintnotifications"
 
 	"github.com/lockbench/lockbench/impls/lock"
-	"github.com/lockbench/lockbench/impls/redis"
+	"github.com/lockbench/lockbench/impls/redis/wire"
 )
 
 type conn struct {
@@ -22,8 +22,8 @@ type conn struct {
 
 // Dial makes a pool of at most c.Conns connections. It connects with the first
 // command.
-func Dial(_ context.Context, ep lock.Endpoint, c lock.Config) (redis.Conn, error) {
-	a, err := redis.ParseAddress(ep)
+func Dial(_ context.Context, ep lock.Endpoint, c lock.Config) (wire.Conn, error) {
+	a, err := wire.ParseAddress(ep)
 	if err != nil {
 		return nil, err
 	}
@@ -44,7 +44,7 @@ func Dial(_ context.Context, ep lock.Endpoint, c lock.Config) (redis.Conn, error
 // the locks that other people have written on this library: compared with ours they
 // shall have the same pool, the same time-outs and the same protocol. It does not
 // count commands, and is closed by the Close of c. It is nil for any other Conn.
-func Library(c redis.Conn) goredis.UniversalClient {
+func Library(c wire.Conn) goredis.UniversalClient {
 	if made, ok := c.(interface {
 		library() goredis.UniversalClient
 	}); ok {
@@ -64,7 +64,7 @@ func options(u *url.URL, c lock.Config) (*goredis.Options, error) {
 	}
 	o.PoolSize = c.Conns
 	if o.PoolSize <= 0 {
-		o.PoolSize = redis.DefaultConns
+		o.PoolSize = wire.DefaultConns
 	}
 	o.MaxActiveConns = o.PoolSize
 	o.DialTimeout, o.ReadTimeout, o.WriteTimeout, o.PoolTimeout = c.Timeout, c.Timeout, c.Timeout, c.Timeout
@@ -91,7 +91,7 @@ func (c *conn) Do(ctx context.Context, args ...any) (any, error) {
 // do sends cmd, or what stands for it.
 func (c *conn) do(ctx context.Context, cmd *goredis.Cmd, as goredis.Cmder) (any, error) {
 	if err := ctx.Err(); err != nil {
-		return nil, fmt.Errorf("%w: %w", redis.ErrUnsent, err)
+		return nil, fmt.Errorf("%w: %w", wire.ErrUnsent, err)
 	}
 	if as == nil {
 		as = cmd
@@ -103,7 +103,7 @@ func (c *conn) do(ctx context.Context, cmd *goredis.Cmd, as goredis.Cmder) (any,
 	return answer(cmd.Val(), nil)
 }
 
-// answer turns what the library returned into what [redis.Conn] promises.
+// answer turns what the library returned into what [wire.Conn] promises.
 func answer(reply any, err error) (any, error) {
 	var refused goredis.Error
 	switch {
@@ -112,9 +112,9 @@ func answer(reply any, err error) (any, error) {
 	case errors.Is(err, goredis.Nil):
 		return nil, nil
 	case errors.As(err, &refused):
-		return nil, redis.Error(refused.Error())
+		return nil, wire.Error(refused.Error())
 	case errors.Is(err, goredis.ErrPoolTimeout), errors.Is(err, goredis.ErrPoolExhausted), errors.Is(err, goredis.ErrClosed):
-		return nil, fmt.Errorf("%w: %w", redis.ErrUnsent, err)
+		return nil, fmt.Errorf("%w: %w", wire.ErrUnsent, err)
 	}
 	return nil, err
 }
@@ -131,7 +131,7 @@ func dialer(dial dialFunc) dialFunc {
 	return func(ctx context.Context, network, addr string) (net.Conn, error) {
 		c, err := dial(ctx, network, addr)
 		if err != nil {
-			return &unreached{err: fmt.Errorf("%w: %w", redis.ErrUnsent, err)}, nil
+			return &unreached{err: fmt.Errorf("%w: %w", wire.ErrUnsent, err)}, nil
 		}
 		return c, nil
 	}

@@ -10,8 +10,8 @@ import (
 	library "github.com/redis/go-redis/v9"
 
 	"github.com/lockbench/lockbench/impls/lock"
-	"github.com/lockbench/lockbench/impls/redis"
 	"github.com/lockbench/lockbench/impls/redis/goredis"
+	"github.com/lockbench/lockbench/impls/redis/wire"
 )
 
 // recorder takes what the library would print to standard error.
@@ -39,7 +39,7 @@ func TestQuiet(t *testing.T) {
 	}
 	defer func() { _ = conn.Close() }()
 	for range 10 {
-		if _, err := conn.Do(t.Context(), "GET", "k"); !errors.Is(err, redis.ErrUnsent) {
+		if _, err := conn.Do(t.Context(), "GET", "k"); !errors.Is(err, wire.ErrUnsent) {
 			t.Fatalf("nobody listens: %v, want ErrUnsent", err)
 		}
 	}

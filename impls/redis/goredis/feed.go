@@ -8,11 +8,11 @@ import (
 
 	goredis "github.com/redis/go-redis/v9"
 
-	"github.com/lockbench/lockbench/impls/redis"
+	"github.com/lockbench/lockbench/impls/redis/wire"
 )
 
-func (c *conn) Subscribe(ctx context.Context, h redis.Handler) (redis.Subscription, error) {
-	return redis.Listen(ctx, c.c, h, func(ctx context.Context) (redis.Feed, error) { return c.listen(ctx) })
+func (c *conn) Subscribe(ctx context.Context, h wire.Handler) (wire.Subscription, error) {
+	return wire.Listen(ctx, c.c, h, func(ctx context.Context) (wire.Feed, error) { return c.listen(ctx) })
 }
 
 func (c *conn) listen(ctx context.Context) (feed, error) {
@@ -50,24 +50,24 @@ func (f feed) Send(command string, channels ...string) error {
 	return f.ps.Ping(ctx)
 }
 
-func (f feed) Receive(timeout time.Duration) (redis.Event, error) {
+func (f feed) Receive(timeout time.Duration) (wire.Event, error) {
 	got, err := f.ps.ReceiveTimeout(context.Background(), timeout)
 	var refused goredis.Error
 	switch {
 	case errors.As(err, &refused):
-		return redis.Event{}, redis.Error(refused.Error())
+		return wire.Event{}, wire.Error(refused.Error())
 	case err != nil:
-		return redis.Event{}, err
+		return wire.Event{}, err
 	}
 	switch m := got.(type) {
 	case *goredis.Message:
-		return redis.Event{Kind: "message", Channel: m.Channel, Payload: m.Payload}, nil
+		return wire.Event{Kind: "message", Channel: m.Channel, Payload: m.Payload}, nil
 	case *goredis.Subscription:
-		return redis.Event{Kind: m.Kind, Channel: m.Channel}, nil
+		return wire.Event{Kind: m.Kind, Channel: m.Channel}, nil
 	case *goredis.Pong:
-		return redis.Event{Kind: "pong"}, nil
+		return wire.Event{Kind: "pong"}, nil
 	}
-	return redis.Event{}, fmt.Errorf("go-redis received a %T", got)
+	return wire.Event{}, fmt.Errorf("go-redis received a %T", got)
 }
 
 func (f feed) Close() error { return f.ps.Close() }

@@ -9,7 +9,7 @@ import (
 	goredis "github.com/redis/go-redis/v9"
 
 	"github.com/lockbench/lockbench/impls/lock"
-	"github.com/lockbench/lockbench/impls/redis"
+	"github.com/lockbench/lockbench/impls/redis/wire"
 )
 
 // redirections is how often one command may be sent on. A cluster that is at
@@ -20,14 +20,14 @@ const redirections = 5
 type cluster struct {
 	conn
 	router *goredis.ClusterClient
-	a      redis.Address
+	a      wire.Address
 }
 
-var _ redis.Sharded = (*cluster)(nil)
+var _ wire.Sharded = (*cluster)(nil)
 
-func dialCluster(a redis.Address, o *goredis.Options, c lock.Config) *cluster {
+func dialCluster(a wire.Address, o *goredis.Options, c lock.Config) *cluster {
 	router := goredis.NewClusterClient(&goredis.ClusterOptions{
-		Addrs: a.Places(), Username: o.Username, Password: o.Password, TLSConfig: o.TLSConfig, Dialer: o.Dialer,
+		Addrs: a.HostPorts(), Username: o.Username, Password: o.Password, TLSConfig: o.TLSConfig, Dialer: o.Dialer,
 		PoolSize: o.PoolSize, MaxActiveConns: o.MaxActiveConns, PipelinePoolSize: o.PipelinePoolSize,
 		DialTimeout: o.DialTimeout, ReadTimeout: o.ReadTimeout, WriteTimeout: o.WriteTimeout, PoolTimeout: o.PoolTimeout,
 		ContextTimeoutEnabled: true, MaxRetries: -1, MaxRedirects: redirections, DialerRetries: 1,
@@ -55,20 +55,20 @@ func (c *cluster) Do(ctx context.Context, args ...any) (any, error) {
 }
 
 // SubscribeAt makes a client of the one node, which it only subscribes by.
-func (c *cluster) SubscribeAt(ctx context.Context, hostport string, h redis.Handler) (redis.Subscription, error) {
+func (c *cluster) SubscribeAt(ctx context.Context, hostport string, h wire.Handler) (wire.Subscription, error) {
 	o, err := options(c.a.At(hostport), c.c)
 	if err != nil {
 		return nil, err
 	}
-	return redis.ListenShard(ctx, c.c, h, func(ctx context.Context) (redis.Feed, error) { return dialFeed(ctx, o, c.c) })
+	return wire.ListenShard(ctx, c.c, h, func(ctx context.Context) (wire.Feed, error) { return dialFeed(ctx, o, c.c) })
 }
 
 // dialFeed opens a feed by a client of its own.
-func dialFeed(ctx context.Context, o *goredis.Options, c lock.Config) (redis.Feed, error) {
+func dialFeed(ctx context.Context, o *goredis.Options, c lock.Config) (wire.Feed, error) {
 	one := &conn{client: goredis.NewClient(o), c: c}
 	f, err := one.listen(ctx)
 	if err != nil {
-		_ = one.Close() // why matters more than how we part
+		_ = one.Close() // the first error is the one that matters
 		return nil, err
 	}
 	return single{f, one}, nil
@@ -85,13 +85,13 @@ func (s single) Close() error { return errors.Join(s.feed.Close(), s.of.Close())
 // watched is the conn of a server that sentinels watch.
 type watched struct {
 	conn
-	masters *redis.Masters
+	masters *wire.Masters
 }
 
 // dialSentinels makes o connect to the master that the sentinels of a name at
 // that moment. The library's own FailoverClient prints what it hears from them to
 // standard error, and asks no server whether it is the master.
-func dialSentinels(a redis.Address, o *goredis.Options, c lock.Config) *watched {
+func dialSentinels(a wire.Address, o *goredis.Options, c lock.Config) *watched {
 	sentinel := func(hostport string) (*goredis.Options, error) {
 		so, err := options(a.At(hostport), c)
 		if err == nil {
@@ -99,7 +99,7 @@ func dialSentinels(a redis.Address, o *goredis.Options, c lock.Config) *watched 
 		}
 		return so, err
 	}
-	w := &watched{masters: &redis.Masters{
+	w := &watched{masters: &wire.Masters{
 		Address: a, Config: c,
 		Ask: func(ctx context.Context, hostport string) ([]string, error) {
 			so, err := sentinel(hostport)
@@ -114,7 +114,7 @@ func dialSentinels(a redis.Address, o *goredis.Options, c lock.Config) *watched 
 			}
 			return answer, err
 		},
-		Hear: func(ctx context.Context, hostport string) (redis.Feed, error) {
+		Listen: func(ctx context.Context, hostport string) (wire.Feed, error) {
 			so, err := sentinel(hostport)
 			if err != nil {
 				return nil, err
@@ -140,10 +140,10 @@ func dialSentinels(a redis.Address, o *goredis.Options, c lock.Config) *watched 
 	o.OnConnect = func(ctx context.Context, cn *goredis.Conn) error {
 		role, err := cn.Do(ctx, "ROLE").Slice()
 		if err != nil {
-			return fmt.Errorf("%w: %w", redis.ErrUnsent, err)
+			return fmt.Errorf("%w: %w", wire.ErrUnsent, err)
 		}
 		if len(role) == 0 || role[0] != "master" {
-			return redis.ErrNoMaster
+			return wire.ErrNoMaster
 		}
 		return nil
 	}

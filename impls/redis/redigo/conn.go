@@ -12,7 +12,7 @@ import (
 	redigo "github.com/gomodule/redigo/redis"
 
 	"github.com/lockbench/lockbench/impls/lock"
-	"github.com/lockbench/lockbench/impls/redis"
+	"github.com/lockbench/lockbench/impls/redis/wire"
 )
 
 type conn struct {
@@ -26,14 +26,14 @@ type dialFunc = func(context.Context) (redigo.Conn, error)
 
 // Dial makes a pool of at most c.Conns connections. It connects with the first
 // command.
-func Dial(_ context.Context, ep lock.Endpoint, c lock.Config) (redis.Conn, error) {
-	a, err := redis.ParseAddress(ep)
+func Dial(_ context.Context, ep lock.Endpoint, c lock.Config) (wire.Conn, error) {
+	a, err := wire.ParseAddress(ep)
 	if err != nil {
 		return nil, err
 	}
 	n := c.Conns
 	if n <= 0 {
-		n = redis.DefaultConns
+		n = wire.DefaultConns
 	}
 	switch a.Topology {
 	case lock.Cluster:
@@ -70,7 +70,7 @@ func dialer(u *url.URL, c lock.Config, more ...redigo.DialOption) dialFunc {
 		}
 	}
 	password, _ := u.User.Password()
-	db, _ := strconv.Atoi(u.Query().Get("db")) // checked by ParseURL
+	db, _ := strconv.Atoi(u.Query().Get("db")) // checked by wire.ParseAddress
 	options = append(options, redigo.DialUsername(u.User.Username()), redigo.DialPassword(password), redigo.DialDatabase(db))
 	return func(ctx context.Context) (redigo.Conn, error) {
 		return redigo.DialContext(ctx, "unix", u.Path, options...)
@@ -99,8 +99,7 @@ func (c *conn) Do(ctx context.Context, args ...any) (any, error) {
 	if ctx.Done() == nil {
 		reply, err = pc.Do(name, args[1:]...)
 	} else {
-		// This starts a goroutine for each command, which costs as much again
-		// as half a command on loopback.
+		// This starts a goroutine for each command.
 		reply, err = redigo.DoContext(pc, ctx, name, args[1:]...)
 	}
 	if err != nil {
@@ -130,13 +129,13 @@ func enter(ctx context.Context, slots chan struct{}, timeout time.Duration) erro
 	}
 }
 
-func unsent(err error) error { return fmt.Errorf("%w: %w", redis.ErrUnsent, err) }
+func unsent(err error) error { return fmt.Errorf("%w: %w", wire.ErrUnsent, err) }
 
 // sorted gives a server's error reply our type.
 func sorted(err error) error {
 	var refused redigo.Error
 	if errors.As(err, &refused) {
-		return redis.Error(refused)
+		return wire.Error(refused)
 	}
 	return err
 }

@@ -7,16 +7,16 @@ import (
 
 	redigo "github.com/gomodule/redigo/redis"
 
-	"github.com/lockbench/lockbench/impls/redis"
+	"github.com/lockbench/lockbench/impls/redis/wire"
 )
 
-func (c *conn) Subscribe(ctx context.Context, h redis.Handler) (redis.Subscription, error) {
-	return redis.Listen(ctx, c.c, h, feeder(c.dial))
+func (c *conn) Subscribe(ctx context.Context, h wire.Handler) (wire.Subscription, error) {
+	return wire.Listen(ctx, c.c, h, feeder(c.dial))
 }
 
 // feeder opens feeds over connections from dial.
-func feeder(dial dialFunc) func(context.Context) (redis.Feed, error) {
-	return func(ctx context.Context) (redis.Feed, error) {
+func feeder(dial dialFunc) func(context.Context) (wire.Feed, error) {
+	return func(ctx context.Context) (wire.Feed, error) {
 		rc, err := dial(ctx)
 		if err != nil {
 			return nil, sorted(unsent(err))
@@ -36,16 +36,16 @@ func (f feed) Send(command string, channels ...string) error {
 	return f.rc.Flush()
 }
 
-func (f feed) Receive(timeout time.Duration) (redis.Event, error) {
+func (f feed) Receive(timeout time.Duration) (wire.Event, error) {
 	reply, err := redigo.ReceiveWithTimeout(f.rc, timeout)
 	if err != nil {
-		return redis.Event{}, sorted(err)
+		return wire.Event{}, sorted(err)
 	}
 	switch r := plain(reply).(type) {
 	case string: // PONG
-		return redis.Event{Kind: "pong"}, nil
+		return wire.Event{Kind: "pong"}, nil
 	case []any:
-		var e redis.Event
+		var e wire.Event
 		if len(r) > 1 {
 			e.Kind, _ = r[0].(string)
 			e.Channel, _ = r[1].(string)
@@ -55,7 +55,7 @@ func (f feed) Receive(timeout time.Duration) (redis.Event, error) {
 		}
 		return e, nil
 	}
-	return redis.Event{}, errors.New("redigo received something that is no message")
+	return wire.Event{}, errors.New("redigo received something that is no message")
 }
 
 func (f feed) Close() error { return f.rc.Close() }

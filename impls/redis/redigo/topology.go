@@ -14,7 +14,7 @@ import (
 	"github.com/mna/redisc"
 
 	"github.com/lockbench/lockbench/impls/lock"
-	"github.com/lockbench/lockbench/impls/redis"
+	"github.com/lockbench/lockbench/impls/redis/wire"
 )
 
 // redirections is how often one command may be sent on. A cluster that is at
@@ -29,18 +29,18 @@ const tryAgain = 10 * time.Millisecond
 type cluster struct {
 	router *redisc.Cluster
 	slots  chan struct{} // one for each connection in use
-	a      redis.Address
+	a      wire.Address
 	c      lock.Config
 	known  atomic.Pointer[[]string] // the masters, as far as the library has asked
 	last   atomic.Pointer[error]    // of connecting
 }
 
-var _ redis.Sharded = (*cluster)(nil)
+var _ wire.Sharded = (*cluster)(nil)
 
-func dialCluster(a redis.Address, n int, c lock.Config) *cluster {
+func dialCluster(a wire.Address, n int, c lock.Config) *cluster {
 	x := &cluster{slots: make(chan struct{}, n), a: a, c: c}
 	x.router = &redisc.Cluster{
-		StartupNodes: a.Places(),
+		StartupNodes: a.HostPorts(),
 		CreatePool: func(hostport string, _ ...redigo.DialOption) (*redigo.Pool, error) {
 			dial := dialer(a.At(hostport), c)
 			return &redigo.Pool{MaxIdle: n, DialContext: func(ctx context.Context) (redigo.Conn, error) {
@@ -81,7 +81,7 @@ func (x *cluster) Do(ctx context.Context, args ...any) (any, error) {
 	rc := x.router.Get()
 	defer func() { _ = rc.Close() }() // back to the pool; a broken one is dropped
 	var keys []string
-	if key, ok := redis.KeyOf(args); ok {
+	if key, ok := wire.KeyOf(args); ok {
 		keys = append(keys, key)
 	}
 	if err := redisc.BindConn(rc, keys...); err != nil {
@@ -107,13 +107,13 @@ func (x *cluster) unreached(err error) error {
 	return err
 }
 
-func (x *cluster) Subscribe(ctx context.Context, h redis.Handler) (redis.Subscription, error) {
-	return redis.Listen(ctx, x.c, h, feeder(x.dialAny))
+func (x *cluster) Subscribe(ctx context.Context, h wire.Handler) (wire.Subscription, error) {
+	return wire.Listen(ctx, x.c, h, feeder(x.dialAny))
 }
 
 // dialAny connects to any node that answers.
 func (x *cluster) dialAny(ctx context.Context) (rc redigo.Conn, err error) {
-	at := x.a.Places()
+	at := x.a.HostPorts()
 	if known := x.known.Load(); known != nil {
 		at = slices.Concat(*known, at) // those that were named may be gone by now
 	}
@@ -127,8 +127,8 @@ func (x *cluster) dialAny(ctx context.Context) (rc redigo.Conn, err error) {
 	return rc, err
 }
 
-func (x *cluster) SubscribeAt(ctx context.Context, hostport string, h redis.Handler) (redis.Subscription, error) {
-	return redis.ListenShard(ctx, x.c, h, feeder(dialer(x.a.At(hostport), x.c)))
+func (x *cluster) SubscribeAt(ctx context.Context, hostport string, h wire.Handler) (wire.Subscription, error) {
+	return wire.ListenShard(ctx, x.c, h, feeder(dialer(x.a.At(hostport), x.c)))
 }
 
 func (x *cluster) Close() error { return x.router.Close() }
@@ -136,18 +136,18 @@ func (x *cluster) Close() error { return x.router.Close() }
 // watched is the Conn of a server that sentinels watch.
 type watched struct {
 	*conn
-	masters *redis.Masters
+	masters *wire.Masters
 }
 
 // dialSentinels connects to the master that the sentinels of a name at that
 // moment.
-func dialSentinels(a redis.Address, n int, c lock.Config) *watched {
+func dialSentinels(a wire.Address, n int, c lock.Config) *watched {
 	sentinel := func(ctx context.Context, hostport string) (redigo.Conn, error) {
 		u := a.At(hostport)
 		u.User, u.Path = nil, "" // those of the servers
 		return dialer(u, c)(ctx)
 	}
-	m := &redis.Masters{
+	m := &wire.Masters{
 		Address: a, Config: c,
 		Ask: func(ctx context.Context, hostport string) ([]string, error) {
 			s, err := sentinel(ctx, hostport)
@@ -161,7 +161,7 @@ func dialSentinels(a redis.Address, n int, c lock.Config) *watched {
 			}
 			return answer, err
 		},
-		Hear: func(ctx context.Context, hostport string) (redis.Feed, error) {
+		Listen: func(ctx context.Context, hostport string) (wire.Feed, error) {
 			return feeder(func(ctx context.Context) (redigo.Conn, error) { return sentinel(ctx, hostport) })(ctx)
 		},
 	}
@@ -183,10 +183,10 @@ func dialSentinels(a redis.Address, n int, c lock.Config) *watched {
 		}
 		role, err := redigo.Values(redigo.DoContext(rc, ctx, "ROLE"))
 		if err == nil && (len(role) == 0 || plain(role[0]) != "master") {
-			err = redis.ErrNoMaster
+			err = wire.ErrNoMaster
 		}
 		if err != nil {
-			_ = rc.Close() // why matters more than how we part
+			_ = rc.Close() // the first error is the one that matters
 			return nil, err
 		}
 		return rc, nil

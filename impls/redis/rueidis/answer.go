@@ -6,10 +6,10 @@ import (
 
 	"github.com/redis/rueidis"
 
-	"github.com/lockbench/lockbench/impls/redis"
+	"github.com/lockbench/lockbench/impls/redis/wire"
 )
 
-// answer turns what the library returned into what [redis.Conn] promises.
+// answer turns what the library returned into what [wire.Conn] promises.
 func answer(reply any, err error) (any, error) {
 	if rueidis.IsRedisNil(err) {
 		return nil, nil
@@ -25,8 +25,8 @@ func answer(reply any, err error) (any, error) {
 
 // refusal gives an error reply its code back: the library strips "ERR ", and
 // nothing else. What does not begin like a text comes from no Redis.
-func refusal(text string) redis.Error {
-	e := redis.Error(text)
+func refusal(text string) wire.Error {
+	e := wire.Error(text)
 	if text == "" || text[0] < ' ' {
 		return e
 	}

@@ -17,12 +17,12 @@ import (
 	"github.com/redis/rueidis"
 
 	"github.com/lockbench/lockbench/impls/lock"
-	"github.com/lockbench/lockbench/impls/redis"
+	"github.com/lockbench/lockbench/impls/redis/wire"
 )
 
 // conn is the Conn of one server, or of the master that sentinels name.
 type conn struct {
-	line   *line
+	link   *link
 	client rueidis.Client
 	c      lock.Config
 	open   opener // what made it, and what makes the connections beside its own
@@ -36,8 +36,8 @@ type opener func(o rueidis.ClientOption) (*conn, error)
 // commands share it, and the server runs them in the order in which they were
 // given. A blocking command would block all others. It connects with the first
 // command.
-func Dial(_ context.Context, ep lock.Endpoint, c lock.Config) (redis.Conn, error) {
-	a, err := redis.ParseAddress(ep)
+func Dial(_ context.Context, ep lock.Endpoint, c lock.Config) (wire.Conn, error) {
+	a, err := wire.ParseAddress(ep)
 	if err != nil {
 		return nil, err
 	}
@@ -67,7 +67,7 @@ func at(u *url.URL, c lock.Config) opener {
 // password and the database.
 func through(u *url.URL, c lock.Config, reach func(context.Context) (net.Conn, error)) (open opener) {
 	open = func(o rueidis.ClientOption) (*conn, error) {
-		l := &line{reach: reach}
+		l := &link{dialNet: reach}
 		settle(&o, u, c)
 		o.InitAddress, o.ForceSingleClient = []string{u.Host}, true
 		o.DialCtxFn = l.dial
@@ -78,7 +78,7 @@ func through(u *url.URL, c lock.Config, reach func(context.Context) (net.Conn, e
 		if !errors.Is(err, errLater) {
 			return nil, fmt.Errorf("rueidis: %w", err)
 		}
-		return &conn{line: l, client: client, c: c, open: open}, nil
+		return &conn{link: l, client: client, c: c, open: open}, nil
 	}
 	return open
 }
@@ -94,7 +94,7 @@ func settle(o *rueidis.ClientOption, u *url.URL, c lock.Config) {
 	if u.Scheme == "unix" {
 		db = u.Query().Get("db")
 	}
-	o.SelectDB, _ = strconv.Atoi(db) // checked by ParseURL
+	o.SelectDB, _ = strconv.Atoi(db) // checked by wire.ParseAddress
 	o.Dialer.Timeout, o.ConnWriteTimeout = c.Timeout, c.Timeout
 	// A repeated SET NX whose first answer was lost finds its own key.
 	o.DisableRetry = true
@@ -113,13 +113,13 @@ func settle(o *rueidis.ClientOption, u *url.URL, c lock.Config) {
 func (c *conn) Do(ctx context.Context, args ...any) (any, error) {
 	err := ctx.Err()
 	if err == nil {
-		err = c.line.over()
+		err = c.link.over()
 	}
 	if err != nil {
 		return nil, unsent(err)
 	}
 	c.c.Count.Cmd()
-	late := time.AfterFunc(c.c.Timeout, c.line.cut)
+	late := time.AfterFunc(c.c.Timeout, c.link.cut)
 	// Without a context that can end, a command that is alone on the connection
 	// is written and read by this goroutine, and not by those of the library.
 	result := c.client.Do(context.Background(), command(c.client, args))
@@ -131,7 +131,7 @@ func (c *conn) Do(ctx context.Context, args ...any) (any, error) {
 }
 
 func (c *conn) Close() error {
-	c.line.close()
+	c.link.close()
 	c.client.Close()
 	return nil
 }

@@ -11,24 +11,24 @@ import (
 type conns struct {
 	mu     sync.Mutex
 	closed bool
-	list   map[*member]struct{}
+	list   map[*trackedConn]struct{}
 }
 
-// A member of conns leaves them when it is closed.
-type member struct {
+// A trackedConn takes itself out of its conns when it is closed.
+type trackedConn struct {
 	net.Conn
 	of *conns
 }
 
-func (m *member) Close() error {
+func (m *trackedConn) Close() error {
 	m.of.mu.Lock()
 	delete(m.of.list, m)
 	m.of.mu.Unlock()
 	return m.Conn.Close()
 }
 
-// add is for what a dial has returned. Its errors wrap ErrUnsent: nobody was there
-// to send to.
+// add takes what a dial has returned. Its errors wrap ErrUnsent, since no command can
+// have been sent.
 func (s *conns) add(made net.Conn, err error) (net.Conn, error) {
 	if err != nil {
 		return nil, unsent(err)
@@ -40,9 +40,9 @@ func (s *conns) add(made net.Conn, err error) (net.Conn, error) {
 		return nil, unsent(net.ErrClosed)
 	}
 	if s.list == nil {
-		s.list = make(map[*member]struct{})
+		s.list = make(map[*trackedConn]struct{})
 	}
-	m := &member{made, s}
+	m := &trackedConn{made, s}
 	s.list[m] = struct{}{}
 	return m, nil
 }

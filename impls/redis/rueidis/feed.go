@@ -10,12 +10,12 @@ import (
 
 	"github.com/redis/rueidis"
 
-	"github.com/lockbench/lockbench/impls/redis"
+	"github.com/lockbench/lockbench/impls/redis/wire"
 )
 
-func (c *conn) Subscribe(ctx context.Context, h redis.Handler) (redis.Subscription, error) {
-	return redis.Listen(ctx, c.c, h, func(ctx context.Context) (redis.Feed, error) {
-		if err := c.line.over(); err != nil {
+func (c *conn) Subscribe(ctx context.Context, h wire.Handler) (wire.Subscription, error) {
+	return wire.Listen(ctx, c.c, h, func(ctx context.Context) (wire.Feed, error) {
+		if err := c.link.over(); err != nil {
 			return nil, unsent(err)
 		}
 		return dialFeed(ctx, c.open)
@@ -23,14 +23,14 @@ func (c *conn) Subscribe(ctx context.Context, h redis.Handler) (redis.Subscripti
 }
 
 // dialFeed connects by a client of its own, whose connection Close can so end.
-func dialFeed(ctx context.Context, open opener) (redis.Feed, error) {
+func dialFeed(ctx context.Context, open opener) (wire.Feed, error) {
 	own, err := open(uncached)
 	if err != nil {
 		return nil, err
 	}
-	wire, release := own.client.Dedicate()
+	dedicated, release := own.client.Dedicate()
 	f := &feed{
-		conn: own, wire: wire, release: release,
+		conn: own, dedicated: dedicated, release: release,
 		commands: make(chan rueidis.Completed, 1024), events: make(chan event, 1024),
 		closed: make(chan struct{}),
 	}
@@ -38,7 +38,7 @@ func dialFeed(ctx context.Context, open opener) (redis.Feed, error) {
 	// our PINGs say nothing of.
 	ctx, cancel := context.WithTimeout(ctx, own.c.Timeout)
 	defer cancel()
-	hello, err := wire.Do(ctx, command(own.client, []any{"HELLO", "3"})).AsMap()
+	hello, err := dedicated.Do(ctx, command(own.client, []any{"HELLO", "3"})).AsMap()
 	if _, err = answer(nil, err); err == nil {
 		proto := hello["proto"]
 		if n, e := proto.AsInt64(); e != nil || n < 3 {
@@ -46,12 +46,12 @@ func dialFeed(ctx context.Context, open opener) (redis.Feed, error) {
 		}
 	}
 	if err == nil {
-		f.lost = wire.SetPubSubHooks(rueidis.PubSubHooks{
+		f.lost = dedicated.SetPubSubHooks(rueidis.PubSubHooks{
 			OnMessage: func(m rueidis.PubSubMessage) {
-				f.tell(event{Event: redis.Event{Kind: "message", Channel: m.Channel, Payload: m.Message}})
+				f.deliver(event{Event: wire.Event{Kind: "message", Channel: m.Channel, Payload: m.Message}})
 			},
 			OnSubscription: func(s rueidis.PubSubSubscription) {
-				f.tell(event{Event: redis.Event{Kind: s.Kind, Channel: s.Channel}})
+				f.deliver(event{Event: wire.Event{Kind: s.Kind, Channel: s.Channel}})
 			},
 		})
 	}
@@ -64,15 +64,15 @@ func dialFeed(ctx context.Context, open opener) (redis.Feed, error) {
 }
 
 // feed sends one command after the other, so that the answers, some of which
-// come by the hooks and some to the one who asked, keep their order.
+// come by the hooks and some from the call, keep their order.
 type feed struct {
 	*conn
-	wire     rueidis.DedicatedClient
-	release  func()
-	lost     <-chan error
-	commands chan rueidis.Completed
-	events   chan event
-	running  sync.WaitGroup
+	dedicated rueidis.DedicatedClient
+	release   func()
+	lost      <-chan error
+	commands  chan rueidis.Completed
+	events    chan event
+	running   sync.WaitGroup
 
 	once   sync.Once
 	closed chan struct{}
@@ -80,7 +80,7 @@ type feed struct {
 
 // event is what Receive returns.
 type event struct {
-	redis.Event
+	wire.Event
 	err error
 }
 
@@ -116,24 +116,24 @@ func (f *feed) run() {
 			return
 		}
 		ping := next.Commands()[0] == "PING"
-		err := f.wire.Do(context.Background(), next).Error()
+		err := f.dedicated.Do(context.Background(), next).Error()
 		if _, err = answer(nil, err); err != nil {
-			f.tell(event{err: err})
+			f.deliver(event{err: err})
 		} else if ping {
-			f.tell(event{Event: redis.Event{Kind: "pong"}})
+			f.deliver(event{Event: wire.Event{Kind: "pong"}})
 		}
 	}
 }
 
-// tell hands an event to Receive. It blocks the connection while many wait.
-func (f *feed) tell(e event) {
+// deliver hands an event to Receive. It blocks the connection while many wait.
+func (f *feed) deliver(e event) {
 	select {
 	case f.events <- e:
 	case <-f.closed:
 	}
 }
 
-func (f *feed) Receive(timeout time.Duration) (redis.Event, error) {
+func (f *feed) Receive(timeout time.Duration) (wire.Event, error) {
 	select {
 	case e := <-f.events: // what came before the loss comes first
 		return e.Event, e.err
@@ -148,17 +148,17 @@ func (f *feed) Receive(timeout time.Duration) (redis.Event, error) {
 		if err == nil {
 			err = net.ErrClosed
 		}
-		return redis.Event{}, err
+		return wire.Event{}, err
 	case <-timer.C:
-		return redis.Event{}, os.ErrDeadlineExceeded
+		return wire.Event{}, os.ErrDeadlineExceeded
 	}
 }
 
 func (f *feed) Close() error {
 	f.once.Do(func() {
 		close(f.closed)
-		f.line.close()
-		f.wire.Close()
+		f.link.close()
+		f.dedicated.Close()
 		f.release()
 		_ = f.conn.Close() // never fails
 	})

@@ -15,7 +15,7 @@ import (
 	"github.com/redis/rueidis"
 
 	"github.com/lockbench/lockbench/impls/lock"
-	"github.com/lockbench/lockbench/impls/redis"
+	"github.com/lockbench/lockbench/impls/redis/wire"
 )
 
 // redirections is how often one command may be sent on. A cluster that is at
@@ -30,7 +30,7 @@ const redirections = 5
 // command has a time-out of its own, and the library sends a PING where it has
 // received nothing for as long, and ends a connection that does not answer it.
 type cluster struct {
-	a       redis.Address
+	a       wire.Address
 	c       lock.Config
 	options rueidis.ClientOption // beyond those that settle sets
 	open    conns
@@ -39,7 +39,7 @@ type cluster struct {
 	client atomic.Pointer[rueidis.Client] // nil until the first command
 }
 
-var _ redis.Sharded = (*cluster)(nil)
+var _ wire.Sharded = (*cluster)(nil)
 
 // router returns the client of the library. Making it connects and asks for the
 // slots, which the library does without a context, but within its time-outs.
@@ -54,7 +54,7 @@ func (x *cluster) router() (rueidis.Client, error) {
 	}
 	o := x.options
 	settle(&o, x.a.Hosts[0], x.c)
-	o.InitAddress = x.a.Places()
+	o.InitAddress = x.a.HostPorts()
 	o.DialCtxFn = func(ctx context.Context, hostport string, _ *net.Dialer, _ *tls.Config) (net.Conn, error) {
 		return x.open.add(connect(ctx, x.a.At(hostport), x.c.Timeout))
 	}
@@ -66,7 +66,7 @@ func (x *cluster) router() (rueidis.Client, error) {
 	client, err := rueidis.NewClient(o)
 	if err == nil && client.Mode() != rueidis.ClientModeCluster {
 		client.Close() // the library takes a lone server that knows no cluster as it is
-		err = redis.Error("ERR This instance has cluster support disabled")
+		err = wire.Error("ERR This instance has cluster support disabled")
 	}
 	if err != nil {
 		_, err = answer(nil, err)
@@ -87,14 +87,14 @@ func (x *cluster) Do(ctx context.Context, args ...any) (any, error) {
 	}
 	client, err := x.router()
 	if err != nil {
-		var refused redis.Error
+		var refused wire.Error
 		if errors.As(err, &refused) {
 			return nil, err
 		}
 		return nil, unsent(err)
 	}
 	cmd := command(client, args)
-	if key, ok := redis.KeyOf(args); ok {
+	if key, ok := wire.KeyOf(args); ok {
 		cmd = cmd.SetSlot(key)
 	}
 	x.c.Count.Cmd()
@@ -103,7 +103,7 @@ func (x *cluster) Do(ctx context.Context, args ...any) (any, error) {
 	result := client.Do(bounded, cmd)
 	reply, err := result.ToAny()
 	switch failed := result.NonRedisError(); {
-	case errors.Is(failed, redis.ErrUnsent):
+	case errors.Is(failed, wire.ErrUnsent):
 	case errors.Is(failed, rueidis.ErrNoSlot):
 		err = unsent(failed)
 	case errors.Is(failed, context.DeadlineExceeded), errors.Is(failed, os.ErrDeadlineExceeded):
@@ -112,13 +112,13 @@ func (x *cluster) Do(ctx context.Context, args ...any) (any, error) {
 	return answer(reply, err)
 }
 
-func (x *cluster) Subscribe(ctx context.Context, h redis.Handler) (redis.Subscription, error) {
-	return redis.Listen(ctx, x.c, h, x.feedAny)
+func (x *cluster) Subscribe(ctx context.Context, h wire.Handler) (wire.Subscription, error) {
+	return wire.Listen(ctx, x.c, h, x.feedAny)
 }
 
 // feedAny connects to any node that answers.
-func (x *cluster) feedAny(ctx context.Context) (f redis.Feed, err error) {
-	list := x.a.Places()
+func (x *cluster) feedAny(ctx context.Context) (f wire.Feed, err error) {
+	list := x.a.HostPorts()
 	if made := x.client.Load(); made != nil {
 		for hostport := range (*made).Nodes() { // those that were named may be gone by now
 			list = append(list, hostport)
@@ -134,11 +134,11 @@ func (x *cluster) feedAny(ctx context.Context) (f redis.Feed, err error) {
 	return f, err
 }
 
-func (x *cluster) SubscribeAt(ctx context.Context, hostport string, h redis.Handler) (redis.Subscription, error) {
-	return redis.ListenShard(ctx, x.c, h, func(ctx context.Context) (redis.Feed, error) { return x.feed(ctx, hostport) })
+func (x *cluster) SubscribeAt(ctx context.Context, hostport string, h wire.Handler) (wire.Subscription, error) {
+	return wire.ListenShard(ctx, x.c, h, func(ctx context.Context) (wire.Feed, error) { return x.feed(ctx, hostport) })
 }
 
-func (x *cluster) feed(ctx context.Context, hostport string) (redis.Feed, error) {
+func (x *cluster) feed(ctx context.Context, hostport string) (wire.Feed, error) {
 	if x.open.over() {
 		return nil, unsent(net.ErrClosed)
 	}
@@ -159,19 +159,19 @@ func (x *cluster) Close() error {
 // watched is the Conn of a server that sentinels watch.
 type watched struct {
 	*conn
-	masters *redis.Masters
+	masters *wire.Masters
 }
 
 // dialSentinels connects to the master that the sentinels of a name at that
 // moment. The library's own client for sentinels connects at once, and without the
 // caller's context; what follows a fail-over is here the same for all libraries.
-func dialSentinels(a redis.Address, c lock.Config) (*watched, error) {
+func dialSentinels(a wire.Address, c lock.Config) (*watched, error) {
 	sentinel := func(ctx context.Context, hostport string) opener {
 		u := a.At(hostport)
 		u.User, u.Path = nil, "" // those of the servers
 		return at(u, within(ctx, c))
 	}
-	m := &redis.Masters{
+	m := &wire.Masters{
 		Address: a, Config: c,
 		Ask: func(ctx context.Context, hostport string) ([]string, error) {
 			reply, err := ask(ctx, sentinel(ctx, hostport), "SENTINEL", "GET-MASTER-ADDR-BY-NAME", a.Master)
@@ -182,7 +182,7 @@ func dialSentinels(a redis.Address, c lock.Config) (*watched, error) {
 			}
 			return answer, err
 		},
-		Hear: func(ctx context.Context, hostport string) (redis.Feed, error) {
+		Listen: func(ctx context.Context, hostport string) (wire.Feed, error) {
 			return dialFeed(ctx, sentinel(ctx, hostport))
 		},
 	}
@@ -201,10 +201,10 @@ func dialSentinels(a redis.Address, c lock.Config) (*watched, error) {
 		// asked over another one, after this one has been made.
 		role, err := ask(ctx, at(u, within(ctx, c)), "ROLE")
 		if words, _ := role.([]any); err == nil && (len(words) == 0 || words[0] != "master") {
-			err = redis.ErrNoMaster
+			err = wire.ErrNoMaster
 		}
 		if err != nil {
-			_ = nc.Close() // why matters more than how we part
+			_ = nc.Close() // the first error is the one that matters
 			return nil, err
 		}
 		return m.Track(nc, u.Host), nil

@@ -8,7 +8,7 @@ import (
 
 	"github.com/redis/rueidis"
 
-	"github.com/lockbench/lockbench/impls/redis"
+	"github.com/lockbench/lockbench/impls/redis/wire"
 )
 
 // tracking are the options of a client whose connections have tracking on for all
@@ -34,19 +34,19 @@ func tracking(changed func(keys []string)) rueidis.ClientOption {
 }
 
 // tracks returns made once it has an answer from a server that tracks.
-func tracks(ctx context.Context, made redis.Conn) (redis.Conn, error) {
+func tracks(ctx context.Context, made wire.Conn) (wire.Conn, error) {
 	if _, err := made.Do(ctx, "PING"); err != nil {
 		_ = made.Close() // it never fails
 		if errors.Is(err, rueidis.ErrNoCache) {
-			return nil, redis.Error("ERR no CLIENT TRACKING over RESP3")
+			return nil, wire.Error("ERR no CLIENT TRACKING over RESP3")
 		}
 		return nil, err
 	}
 	return made, nil
 }
 
-func (c *conn) Track(ctx context.Context, changed func(keys []string)) (redis.Conn, error) {
-	if err := c.line.over(); err != nil {
+func (c *conn) Track(ctx context.Context, changed func(keys []string)) (wire.Conn, error) {
+	if err := c.link.over(); err != nil {
 		return nil, unsent(err)
 	}
 	made, err := c.open(tracking(changed))
@@ -58,7 +58,7 @@ func (c *conn) Track(ctx context.Context, changed func(keys []string)) (redis.Co
 
 // Track makes a client of the whole cluster. Each node tells of the keys that were
 // read from it; one whose slot leaves a node has changed there.
-func (x *cluster) Track(ctx context.Context, changed func(keys []string)) (redis.Conn, error) {
+func (x *cluster) Track(ctx context.Context, changed func(keys []string)) (wire.Conn, error) {
 	if x.open.over() {
 		return nil, unsent(net.ErrClosed)
 	}
@@ -72,6 +72,6 @@ func (x *cluster) Track(ctx context.Context, changed func(keys []string)) (redis
 }
 
 var (
-	_ redis.Tracker = (*conn)(nil)
-	_ redis.Tracker = (*cluster)(nil)
+	_ wire.Tracker = (*conn)(nil)
+	_ wire.Tracker = (*cluster)(nil)
 )

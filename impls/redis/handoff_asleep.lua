@@ -1,8 +1,0 @@
--- ARGV are entries of the list of those that sleep. Returns those that it lacks.
-local reply = {}
-for _, entry in ipairs(ARGV) do
-  if not redis.call('lpos', KEYS[5], entry) then
-    table.insert(reply, entry)
-  end
-end
-return reply

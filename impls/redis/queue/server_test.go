@@ -1,0 +1,27 @@
+package queue_test
+
+import (
+	"testing"
+
+	"github.com/lockbench/lockbench/impls/redis/internal/redistest"
+	"github.com/lockbench/lockbench/impls/redis/queue"
+)
+
+// server is a Redis and a client library by which the locks under test reach it.
+type server struct{ *redistest.Server }
+
+// eachServer runs test for each client library, on a server of its own.
+func eachServer(t *testing.T, test func(t *testing.T, s *server)) {
+	t.Helper()
+	redistest.Each(t, queue.Variants, func(t *testing.T, s *redistest.Server) { test(t, &server{s}) })
+}
+
+// eachReal is eachServer without the imitation of a server. The client libraries run
+// side by side.
+func eachReal(t *testing.T, test func(t *testing.T, s *server)) {
+	t.Helper()
+	redistest.EachReal(t, queue.Variants, func(t *testing.T, s *redistest.Server) {
+		t.Parallel()
+		test(t, &server{s})
+	})
+}

@@ -1,0 +1,171 @@
+package wire
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"strconv"
+	"sync/atomic"
+	"time"
+
+	"github.com/lockbench/lockbench/impls/lock"
+)
+
+// ErrClosed is the error of a Locker that is closed. Nothing is sent.
+var ErrClosed = fmt.Errorf("%w: the Locker is closed", ErrUnsent)
+
+// A Session is what the locks share: one server and the way to talk to it.
+type Session struct {
+	Conn   Conn
+	Config lock.Config // Filled
+	Keeper lock.Keeper // empty unless the algorithm renews
+
+	// Prefix begins the owner tokens, which are Prefix:n. It holds 130 random bits, so
+	// two Sessions differ wherever they run; n is unique within one. A token identifies
+	// an owner and keeps no secret, so it need not be unpredictable.
+	Prefix string
+	last   atomic.Uint64
+}
+
+// OpenSession connects to the first node of d.
+func OpenSession(ctx context.Context, dial Dial, d lock.Deployment, c lock.Config) (*Session, error) {
+	if len(d.Nodes) == 0 {
+		return nil, ErrNoServer
+	}
+	c = c.Filled()
+	conn, err := Connect(ctx, dial, d.Nodes[0], c)
+	if err != nil {
+		return nil, err
+	}
+	return NewSession(conn, c), nil
+}
+
+// NewSession returns a Session over conn, nil for a lock that sends to several servers.
+// C must have been Filled.
+func NewSession(conn Conn, c lock.Config) *Session {
+	return &Session{Conn: conn, Config: c, Prefix: rand.Text()}
+}
+
+// Close drops the connections; the leases run out.
+func (s *Session) Close() error {
+	s.Keeper.Close()
+	return s.Conn.Close()
+}
+
+// Granted returns lease, or releases it if the caller has stopped waiting.
+func (s *Session) Granted(ctx context.Context, lease lock.Lease) (lock.Lease, error) {
+	if ctx.Err() == nil {
+		return lease, nil
+	}
+	return nil, s.GiveBack(ctx, lease, fmt.Errorf("redis: wait ended: %w", lock.Ended(ctx)))
+}
+
+// GiveBack releases a lease that came after its caller had stopped waiting, and
+// returns why, marked as uncertain if the release fails.
+func (s *Session) GiveBack(ctx context.Context, lease lock.Lease, why error) error {
+	ctx, cancel := s.Bounded(ctx)
+	defer cancel()
+	if err := lease.Release(ctx); err != nil && !errors.Is(err, lock.ErrLost) {
+		return fmt.Errorf("%w; the key could not be given back: %w: %w", why, lock.ErrUncertain, err)
+	}
+	return why
+}
+
+// Number returns a number that no other call on s returns. It grows with each.
+func (s *Session) Number() uint64 { return s.last.Add(1) }
+
+// Owner returns a token that no other call returns, anywhere.
+func (s *Session) Owner() string {
+	return s.Prefix + ":" + strconv.FormatUint(s.Number(), 10)
+}
+
+// Bounded returns a context for tidying up after ctx, which may have ended: it ends with
+// the time-out.
+func (s *Session) Bounded(ctx context.Context) (context.Context, context.CancelFunc) {
+	return context.WithTimeout(context.WithoutCancel(ctx), s.Config.Timeout)
+}
+
+// died is an error from Config.Hook. It stands for the death of the process,
+// which tidies up nothing.
+type died struct{ error }
+
+func (d died) Unwrap() error { return d.error }
+
+// Died reports whether err came from Config.Hook.
+func Died(err error) bool {
+	var d died
+	return errors.As(err, &d)
+}
+
+// SyncPoint passes the step with this name, at which a fault may stall the process or
+// end it.
+func (s *Session) SyncPoint(ctx context.Context, step string) error {
+	if err := s.Config.Step(ctx, step); err != nil {
+		return died{err}
+	}
+	return nil
+}
+
+// Step runs command between the steps before-name and after-name. If the error comes
+// from a step, Died reports it.
+func (s *Session) Step(ctx context.Context, name string, command func() (any, error)) (any, error) {
+	if err := s.SyncPoint(ctx, "before-"+name); err != nil {
+		return nil, err
+	}
+	reply, err := command()
+	if err != nil {
+		return nil, fmt.Errorf("redis: %s: %w", name, err)
+	}
+	if err := s.SyncPoint(ctx, "after-"+name); err != nil {
+		return nil, err
+	}
+	return reply, nil
+}
+
+// Do sends one command of an algorithm under its step name.
+func (s *Session) Do(ctx context.Context, name string, args ...any) (any, error) {
+	return s.Step(ctx, name, func() (any, error) { return s.Conn.Do(ctx, args...) })
+}
+
+// Eval runs one script of an algorithm under its step name.
+func (s *Session) Eval(ctx context.Context, name string, script *Script, keys []string, args ...any) (any, error) {
+	return s.Step(ctx, name, func() (any, error) { return Eval(ctx, s.Conn, script, keys, args...) })
+}
+
+// Unanswered reports whether the command that returned err may have run, or
+// may yet run, although no answer said so.
+func Unanswered(err error) bool {
+	var refused Error
+	return err != nil && !errors.As(err, &refused) && !errors.Is(err, ErrUnsent) && !Died(err)
+}
+
+// Uncertain marks the error of a command that grants or frees a key as uncertain,
+// if that is what it is.
+func Uncertain(err error) error {
+	if Unanswered(err) {
+		return fmt.Errorf("%w: %w", lock.ErrUncertain, err)
+	}
+	return err
+}
+
+// IsOne reports whether an integer reply is 1, which in all our commands means
+// that they did what they were asked.
+func IsOne(reply any) bool { return reply == int64(1) }
+
+// Freed turns the reply to a release, 1 or 0, into the result of Release.
+func Freed(reply any, err error) error {
+	switch {
+	case err != nil:
+		return Uncertain(err)
+	case !IsOne(reply):
+		return lock.ErrLost
+	}
+	return nil
+}
+
+// Millis is d in whole milliseconds, rounded up and at least 1: what PX and
+// PEXPIRE take.
+func Millis(d time.Duration) int64 {
+	return max(1, int64((d+time.Millisecond-1)/time.Millisecond))
+}
