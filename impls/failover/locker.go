@@ -41,11 +41,6 @@ type engine struct {
 	locker lock.Locker // nil until it has been opened
 }
 
-// died is an error from Config.Hook: the process ends here and does nothing more.
-type died struct{ error }
-
-func (d died) Unwrap() error { return d.error }
-
 // The delays between two attempts on an engine that has failed.
 const (
 	firstRetry = 10 * time.Millisecond
@@ -63,14 +58,6 @@ func (s *service) open(ctx context.Context, d lock.Deployment, c lock.Config) (*
 	l := &locker{
 		service: s, c: c.Filled(), name: registerName(s.Algo, c.Group),
 		kicked: make(chan struct{}, 1), closed: make(chan struct{}),
-	}
-	if hook := c.Hook; hook != nil {
-		l.c.Hook = func(ctx context.Context, step string) error {
-			if err := hook(ctx, step); err != nil {
-				return died{err}
-			}
-			return nil
-		}
 	}
 	for i, e := range s.engines {
 		l.engines = append(l.engines, &engine{Engine: e, d: at[i]})
@@ -333,9 +320,8 @@ func (l *locker) attempt(ctx context.Context, v *view, key string,
 		}
 	}
 	a.doubt = a.doubt || errors.Is(err, lock.ErrUncertain)
-	var d died
 	switch {
-	case errors.As(err, &d):
+	case lock.Died(err):
 		a.final, a.doubt = true, false
 	case errors.Is(err, lock.ErrHeld):
 		v.health.note(began, time.Now(), true)
@@ -371,8 +357,7 @@ func (l *locker) failedSince(err error, began, now time.Time) time.Time {
 
 // note takes note of how a release on the engine of v went.
 func (l *locker) note(v *view, began time.Time, err error) {
-	var d died
-	if errors.As(err, &d) || v.ended() {
+	if lock.Died(err) || v.ended() {
 		return
 	}
 	now, ok := time.Now(), err == nil || errors.Is(err, lock.ErrLost)

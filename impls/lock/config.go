@@ -117,14 +117,6 @@ func (c Config) Filled() Config {
 	return c
 }
 
-// Step marks a point of an algorithm at which a fault may strike; see Hook.
-func (c Config) Step(ctx context.Context, name string) error {
-	if c.Hook == nil {
-		return nil
-	}
-	return c.Hook(ctx, name)
-}
-
 // Counters count what a client did on behalf of its owners. Its methods are
 // safe for concurrent use and do nothing on nil.
 type Counters struct {

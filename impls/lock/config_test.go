@@ -3,7 +3,6 @@ package lock_test
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"strings"
 	"sync"
 	"testing"
@@ -60,18 +59,6 @@ func TestConfigJSON(t *testing.T) {
 		if !strings.Contains(string(b), name) {
 			t.Errorf("%s lacks %s", b, name)
 		}
-	}
-}
-
-func TestStep(t *testing.T) {
-	if err := (lock.Config{}).Step(t.Context(), "x"); err != nil {
-		t.Errorf("Step without a Hook: %v", err)
-	}
-	boom := errors.New("boom")
-	var seen string
-	c := lock.Config{Hook: func(_ context.Context, step string) error { seen = step; return boom }}
-	if err := c.Step(t.Context(), "after-x"); !errors.Is(err, boom) || seen != "after-x" {
-		t.Errorf("Step: %v at %q", err, seen)
 	}
 }
 

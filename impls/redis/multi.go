@@ -169,7 +169,7 @@ func (m *multiLocker) take(ctx context.Context, all []share, owner string) (*mul
 			return wire.Eval(ctx, s.conn, m.takeAll, s.keys, owner, wire.Millis(m.Config.TTL))
 		})
 		switch {
-		case wire.Died(err):
+		case lock.Died(err):
 			return nil, err
 		case err != nil:
 			asked := all[:i]
@@ -227,7 +227,7 @@ func (m *multiLocker) back(ctx context.Context, granted []share, owner string, w
 	for _, s := range granted {
 		_, err := m.undo(ctx, s, owner)
 		switch {
-		case wire.Died(err):
+		case lock.Died(err):
 			return err
 		case err != nil && why == nil:
 			why = fmt.Errorf("%w: a part of the keys could not be given back: %w", lock.ErrUncertain, err)
@@ -256,7 +256,7 @@ func (l *multiLease) Release(ctx context.Context) error {
 			return wire.Eval(ctx, s.conn, l.freeMine, s.keys, l.owner)
 		})
 		switch {
-		case wire.Died(err):
+		case lock.Died(err):
 			return err
 		case err != nil:
 			errs = append(errs, wire.Uncertain(err))

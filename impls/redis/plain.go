@@ -53,7 +53,7 @@ func (d *deletion) delete(ctx context.Context, s *wire.Session, key string) erro
 	switch {
 	case err == nil:
 		d.state.Store(done)
-	case !wire.Unanswered(err) && !wire.Died(err):
+	case !wire.Unanswered(err) && !lock.Died(err):
 		d.state.Store(unsent)
 	}
 	return wire.Freed(reply, err)

@@ -218,7 +218,7 @@ func (r *redisson) acquire(ctx context.Context, c lock.Config, rule rule, key, o
 		if w != nil {
 			r.hub.leave(w, err != nil, woken)
 		}
-		if err != nil && refused && waits && !wire.Died(err) {
+		if err != nil && refused && waits && !lock.Died(err) {
 			err = r.leave(ctx, rule, key, owner, err)
 		}
 	}()
@@ -290,7 +290,7 @@ func (r *redisson) leave(ctx context.Context, rule rule, key, owner string, err 
 	defer cancel()
 	// A waiter that cannot be taken out keeps the key from everybody until its time
 	// is up, although it never held it.
-	if _, e := r.Eval(ctx, "leave", rule.leave, rule.keys(key), wire.Millis(r.Config.TTL), owner, "", rule.option); e != nil && !wire.Died(e) {
+	if _, e := r.Eval(ctx, "leave", rule.leave, rule.keys(key), wire.Millis(r.Config.TTL), owner, "", rule.option); e != nil && !lock.Died(e) {
 		return fmt.Errorf("%w; leaving the queue: %w: %w", err, lock.ErrUncertain, e)
 	}
 	return err
@@ -381,7 +381,7 @@ func (h *hold) Release(ctx context.Context) error {
 	switch {
 	case err == nil:
 		h.state.Store(done)
-	case !wire.Unanswered(err) && !wire.Died(err):
+	case !wire.Unanswered(err) && !lock.Died(err):
 		h.state.Store(unsent)
 	}
 	switch {

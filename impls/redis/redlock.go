@@ -108,7 +108,7 @@ func (r *redlock) poll(ctx context.Context, c lock.Config, key string) (lock.Lea
 		switch {
 		case failed == nil:
 			answered = time.Now()
-		case wire.Died(failed), r.isClosed(), time.Since(answered) >= c.Timeout:
+		case lock.Died(failed), r.isClosed(), time.Since(answered) >= c.Timeout:
 			return false, failed
 		}
 		return lease != nil, nil
@@ -116,7 +116,7 @@ func (r *redlock) poll(ctx context.Context, c lock.Config, key string) (lock.Lea
 	switch {
 	case err == nil:
 		return r.Granted(ctx, lease)
-	case wire.Died(err):
+	case lock.Died(err):
 		return nil, err
 	case failed != nil && errors.Is(err, lock.ErrHeld):
 		err = failed // nobody was seen to hold it

@@ -111,7 +111,7 @@ func (r *redlock) ask(ctx context.Context, name string, before *round, command f
 	q := &round{votes: make([]vote, n), answers: make(chan answer, n), ended: make([]chan struct{}, n)}
 	for i := range r.list {
 		if r.Config.Hook != nil { // or the name need not be made
-			if err := r.SyncPoint(ctx, "before-"+name+"-"+strconv.Itoa(i+1)); err != nil {
+			if err := r.Config.Step(ctx, "before-"+name+"-"+strconv.Itoa(i+1)); err != nil {
 				return nil, err
 			}
 		}
@@ -134,7 +134,7 @@ func (r *redlock) ask(ctx context.Context, name string, before *round, command f
 			have++
 		}
 	}
-	if err := r.SyncPoint(ctx, "after-"+name); err != nil {
+	if err := r.Config.Step(ctx, "after-"+name); err != nil {
 		return nil, err
 	}
 	return q, nil

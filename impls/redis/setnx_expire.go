@@ -45,7 +45,7 @@ func takeSetnxExpire(s *wire.Session) take {
 		// The reply is not looked at, as it never is where this is deployed: 0
 		// would say that a late DEL of somebody else has removed our key meanwhile.
 		if _, err := s.Do(ctx, "expire", "EXPIRE", key, ttl); err != nil {
-			if wire.Died(err) {
+			if lock.Died(err) {
 				return nil, err
 			}
 			// Even a refusal leaves us with a key that has no end.

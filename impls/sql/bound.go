@@ -226,7 +226,7 @@ func (b *bound) take(ctx context.Context, key string, ask func(context.Context, 
 	}
 	switch {
 	case err == nil:
-	case dead(err):
+	case lock.Died(err):
 		b.end(s) // as the death of the process would
 		return nil, err
 	case errors.Is(err, lock.ErrHeld):
@@ -372,7 +372,7 @@ func (h *held) Release(ctx context.Context) error {
 	case err == nil:
 		h.back(h.s)
 		return nil
-	case dead(err):
+	case lock.Died(err):
 		h.end(h.s)
 		return err
 	}

@@ -62,7 +62,7 @@ func (b *bound) lockRow(ctx context.Context, s *session, key, statement string) 
 			var one int
 			return s.conn.QueryRowContext(ctx, statement, []byte(key)).Scan(&one)
 		})
-		if err == nil || dead(err) || b.d.code(err) == "" && !errors.Is(err, sql.ErrNoRows) {
+		if err == nil || lock.Died(err) || b.d.code(err) == "" && !errors.Is(err, sql.ErrNoRows) {
 			return err
 		}
 		if e := b.change(ctx, "rollback", s, "ROLLBACK"); e != nil {

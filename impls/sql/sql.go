@@ -165,27 +165,16 @@ func (s *store) conn(ctx context.Context) (*sql.Conn, error) {
 	return c, nil
 }
 
-// died is an error from Config.Hook. It stands for the death of the process, which
-// tidies up nothing.
-type died struct{ error }
-
-func (d died) Unwrap() error { return d.error }
-
-func dead(err error) bool {
-	var d died
-	return errors.As(err, &d)
-}
-
 // step runs statement between the steps before-name and after-name.
 func (s *store) step(ctx context.Context, name string, statement func() error) error {
 	if err := s.c.Step(ctx, "before-"+name); err != nil {
-		return died{err}
+		return err
 	}
 	if err := statement(); err != nil {
 		return fmt.Errorf("sql: %s: %w", name, err)
 	}
 	if err := s.c.Step(ctx, "after-"+name); err != nil {
-		return died{err}
+		return err
 	}
 	return nil
 }
@@ -230,7 +219,7 @@ func (s *store) exec(ctx context.Context, name, statement string, args ...any) (
 // lostAnswer reports whether the statement that returned err may have run although
 // no answer said so.
 func (s *store) lostAnswer(err error) bool {
-	return err != nil && s.d.code(err) == "" && !errors.Is(err, errUnsent) && !errors.Is(err, driver.ErrBadConn) && !dead(err)
+	return err != nil && s.d.code(err) == "" && !errors.Is(err, errUnsent) && !errors.Is(err, driver.ErrBadConn) && !lock.Died(err)
 }
 
 // stoodBack reports whether the statement that returned err did nothing because

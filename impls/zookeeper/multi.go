@@ -83,9 +83,8 @@ func (s *several) take(ctx context.Context, keys []string, try bool) (lock.Lease
 		if err == nil {
 			return g, nil
 		}
-		var died *stopped
-		if errors.As(err, &died) {
-			return nil, died
+		if lock.Died(err) {
+			return nil, err
 		}
 		if left := g.remove(); left != nil && !errors.Is(left, lock.ErrLost) {
 			return nil, fmt.Errorf("%w; its nodes may still be in the queues: %w", err, left)

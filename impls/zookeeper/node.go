@@ -48,7 +48,7 @@ func (q *queue) enter(ctx context.Context, st style, shared, try bool) (*node, e
 	for {
 		n := q.node(st, shared)
 		if err := q.s.c.Step(ctx, "create"); err != nil {
-			return nil, &stopped{err}
+			return nil, err
 		}
 		if err := n.create(); err != nil {
 			return nil, err
@@ -60,9 +60,8 @@ func (q *queue) enter(ctx context.Context, st style, shared, try bool) (*node, e
 		if err == nil {
 			return n, nil
 		}
-		var died *stopped
-		if errors.As(err, &died) {
-			return nil, died
+		if lock.Died(err) {
+			return nil, err
 		}
 		// A node that is gone, or of a session that is, may still be there.
 		if left := n.remove(); left != nil && !errors.Is(left, lock.ErrLost) {
@@ -81,12 +80,6 @@ func (q *queue) enter(ctx context.Context, st style, shared, try bool) (*node, e
 func (q *queue) node(st style, shared bool) *node {
 	return &node{q: q, shared: shared, prefix: st.fresh(), ended: make(chan struct{})}
 }
-
-// stopped is the error of a hook: the process has died, and cleans up nothing.
-type stopped struct{ err error }
-
-func (s *stopped) Error() string { return s.err.Error() }
-func (s *stopped) Unwrap() error { return s.err }
 
 // create makes the node of n. If the answer is lost, the node is looked for by its
 // GUID, and not made again before it is known not to be there.

@@ -59,9 +59,8 @@ func (s *single) take(ctx context.Context, key string, try bool) (*node, error) 
 	// Only the first in line adds a lease, so there is at most one before it, as
 	// Curator's count of the nodes wants.
 	n, err := leases.enter(ctx, curatorLease(), false, try)
-	var died *stopped
-	if errors.As(err, &died) {
-		return nil, died
+	if lock.Died(err) {
+		return nil, err
 	}
 	switch left := first.remove(); {
 	case left == nil, errors.Is(left, lock.ErrLost):

@@ -14,7 +14,7 @@ import (
 func (n *node) wait(ctx context.Context, try bool) error {
 	q := n.q
 	if err := q.s.c.Step(ctx, "list"); err != nil {
-		return &stopped{err}
+		return err
 	}
 	if b := n.follows(); b != nil {
 		if try {

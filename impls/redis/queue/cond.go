@@ -89,7 +89,7 @@ func (l *lease) Wait(ctx context.Context, cond string) error {
 	case wire.Unanswered(err):
 		h.abandon(w)
 		return wire.Uncertain(err)
-	case wire.Died(err): // a process that has died renews nothing
+	case lock.Died(err): // a process that has died renews nothing
 		return err
 	case err != nil:
 		l.grant.Store(h.newGrant(l.key, old.id, old.token, old.Deadline().Add(-h.Config.TTL))) // goes on as it was
@@ -107,7 +107,7 @@ func (l *lease) Wait(ctx context.Context, cond string) error {
 	case <-ctx.Done():
 		if ended, err = h.wake(ctx, w); err != nil {
 			h.forget(w.id)
-			if wire.Died(err) { // a process that has died tidies up nothing
+			if lock.Died(err) { // a process that has died tidies up nothing
 				return err
 			}
 			h.abandon(w)

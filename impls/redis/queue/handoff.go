@@ -307,7 +307,7 @@ func (h *locker) finish(ctx context.Context, key, id string, token uint64, sent 
 func (h *locker) leave(ctx context.Context, key, id string, err error) error {
 	ctx, cancel := h.Bounded(ctx)
 	defer cancel()
-	if _, e := h.Eval(ctx, "leave", h.scripts.leave, h.keysOf(key), id); e != nil && !wire.Died(e) {
+	if _, e := h.Eval(ctx, "leave", h.scripts.leave, h.keysOf(key), id); e != nil && !lock.Died(e) {
 		return fmt.Errorf("%w; leaving the queue: %w: %w", err, lock.ErrUncertain, e)
 	}
 	return uncertainAcquire(err)

@@ -194,7 +194,7 @@ func (l *cohortLease) yield(ctx context.Context, stay bool) error {
 		g.mu.Lock()
 		defer g.mu.Unlock()
 		l.state = leaseReturning
-		if wire.Died(err) {
+		if lock.Died(err) {
 			close(t.ended)
 			g.tenure = nil
 			g.fail(err)

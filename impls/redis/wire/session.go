@@ -86,38 +86,17 @@ func (s *Session) Bounded(ctx context.Context) (context.Context, context.CancelF
 	return context.WithTimeout(context.WithoutCancel(ctx), s.Config.Timeout)
 }
 
-// died is an error from Config.Hook. It stands for the death of the process,
-// which tidies up nothing.
-type died struct{ error }
-
-func (d died) Unwrap() error { return d.error }
-
-// Died reports whether err came from Config.Hook.
-func Died(err error) bool {
-	var d died
-	return errors.As(err, &d)
-}
-
-// SyncPoint passes the step with this name, at which a fault may stall the process or
-// end it.
-func (s *Session) SyncPoint(ctx context.Context, step string) error {
-	if err := s.Config.Step(ctx, step); err != nil {
-		return died{err}
-	}
-	return nil
-}
-
 // Step runs command between the steps before-name and after-name. If the error comes
-// from a step, Died reports it.
+// from a step, lock.Died reports it.
 func (s *Session) Step(ctx context.Context, name string, command func() (any, error)) (any, error) {
-	if err := s.SyncPoint(ctx, "before-"+name); err != nil {
+	if err := s.Config.Step(ctx, "before-"+name); err != nil {
 		return nil, err
 	}
 	reply, err := command()
 	if err != nil {
 		return nil, fmt.Errorf("redis: %s: %w", name, err)
 	}
-	if err := s.SyncPoint(ctx, "after-"+name); err != nil {
+	if err := s.Config.Step(ctx, "after-"+name); err != nil {
 		return nil, err
 	}
 	return reply, nil
@@ -137,7 +116,7 @@ func (s *Session) Eval(ctx context.Context, name string, script *Script, keys []
 // may yet run, although no answer said so.
 func Unanswered(err error) bool {
 	var refused Error
-	return err != nil && !errors.As(err, &refused) && !errors.Is(err, ErrUnsent) && !Died(err)
+	return err != nil && !errors.As(err, &refused) && !errors.Is(err, ErrUnsent) && !lock.Died(err)
 }
 
 // Uncertain marks the error of a command that grants or frees a key as uncertain,
