@@ -14,10 +14,7 @@ import (
 	"github.com/lockbench/lockbench/impls/lock"
 )
 
-var (
-	errClosed = errors.New("etcd: the Locker is closed")
-	errSlow   = errors.New("no answer in time")
-)
+var errSlow = errors.New("no answer in time")
 
 // locker is one client: a connection to each member, over which all requests and
 // one stream of watches go side by side, and one lease.
@@ -62,19 +59,13 @@ func reach(ctx context.Context, client *clientv3.Client) error {
 	return err
 }
 
-// within bounds one request, which ctx does not cut short: nobody would know what
-// became of it.
-func (l *locker) within(ctx context.Context) (context.Context, context.CancelFunc) {
-	return context.WithTimeout(context.WithoutCancel(ctx), l.c.Timeout)
-}
-
 // plain is err without the context of one request, which is none of the caller's.
 func plain(err error) error {
 	switch {
 	case errors.Is(err, context.DeadlineExceeded):
 		return errSlow
 	case errors.Is(err, context.Canceled):
-		return errClosed
+		return lock.ErrClosed
 	}
 	return err
 }
@@ -97,7 +88,7 @@ func (l *locker) enter() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.closed {
-		return errClosed
+		return lock.ErrClosed
 	}
 	l.calls.Add(1)
 	return nil

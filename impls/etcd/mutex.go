@@ -64,8 +64,8 @@ func (l *locker) take(ctx context.Context, key string, join func(*place, context
 	}
 	defer l.calls.Done()
 	for {
-		if ctx.Err() != nil {
-			return nil, fmt.Errorf("etcd: wait ended: %w", lock.Ended(ctx))
+		if err := lock.Over(ctx, nil); err != nil {
+			return nil, err
 		}
 		l.c.Count.Attempt()
 		s, err := l.session(ctx)
@@ -88,8 +88,8 @@ func (l *locker) take(ctx context.Context, key string, join func(*place, context
 		case err != nil:
 			return nil, err
 		}
-		if ctx.Err() != nil { // its turn came with the end of the wait, or after
-			return nil, p.leave(ctx, fmt.Errorf("etcd: wait ended: %w", lock.Ended(ctx)))
+		if over := lock.Over(ctx, nil); over != nil { // its turn came with the end of the wait, or after
+			return nil, p.leave(ctx, over)
 		}
 		return l.hold(p), nil
 	}

@@ -91,7 +91,7 @@ func (p *place) enqueueFirst(ctx context.Context) error {
 func (p *place) join(ctx context.Context, cmps []clientv3.Cmp, then, otherwise []clientv3.Op) (*clientv3.TxnResponse, error) {
 	l := p.l
 	p.seen = time.Now()
-	short, cancel := l.within(ctx)
+	short, cancel := l.c.Bounded(ctx)
 	defer cancel()
 	r, err := l.client.Txn(short).If(cmps...).Then(then...).Else(otherwise...).Commit()
 	switch {
@@ -183,9 +183,9 @@ func (p *place) watch(ctx context.Context) (looked bool, err error) {
 		case <-p.s.kept.Lost():
 			return false, nil // look finds the place gone
 		case <-ctx.Done():
-			return false, fmt.Errorf("etcd: wait ended: %w", lock.Ended(ctx))
+			return false, lock.Over(ctx, nil)
 		case <-l.done:
-			return false, errClosed
+			return false, lock.ErrClosed
 		case <-down:
 			return false, fmt.Errorf("etcd: %s cannot be reached any more", l.where)
 		}
@@ -222,7 +222,7 @@ func (p *place) look(ctx context.Context) error {
 
 func (p *place) read(ctx context.Context, front []clientv3.OpOption) (*clientv3.TxnResponse, error) {
 	p.seen = time.Now()
-	short, cancel := p.l.within(ctx)
+	short, cancel := p.l.c.Bounded(ctx)
 	defer cancel()
 	r, err := p.l.client.Txn(short).Then(
 		clientv3.OpGet(p.name, clientv3.WithKeysOnly()), clientv3.OpGet(p.prefix, front...)).Commit()
@@ -244,7 +244,7 @@ func (p *place) remove(ctx context.Context) error {
 	if p.off {
 		return lock.ErrLost
 	}
-	short, cancel := p.l.within(ctx)
+	short, cancel := p.l.c.Bounded(ctx)
 	defer cancel()
 	// The name is this place's alone until an answer says that it is deleted, so what
 	// is deleted is no later owner's; a transaction that compared the revision could
@@ -282,7 +282,7 @@ func (p *place) leave(ctx context.Context, why error) error {
 // doubt gives up a place that may not be there, or not yet: the command that makes
 // it was sent.
 func (p *place) doubt(ctx context.Context, why error) error {
-	short, cancel := p.l.within(ctx)
+	short, cancel := p.l.c.Bounded(ctx)
 	defer cancel()
 	if r, err := p.l.client.Delete(short, p.name); err == nil && r.Deleted > 0 {
 		return why

@@ -72,7 +72,7 @@ func (l *locker) session(ctx context.Context) (*session, error) {
 			return s, nil
 		}
 	}
-	short, cancel := l.within(ctx)
+	short, cancel := l.c.Bounded(ctx)
 	defer cancel()
 	sent := time.Now()
 	r, err := l.client.Grant(short, seconds(l.c))

@@ -2,7 +2,6 @@ package failover
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"sync"
 	"time"
@@ -50,12 +49,12 @@ func (l *locker) admit(ctx context.Context, v *view, inner lock.Lease) (lock.Lea
 	if l.Caps.Has(lock.Fencing) {
 		f, ok := inner.(lock.Fenced)
 		if !ok {
-			return nil, l.giveBack(ctx, inner, fmt.Errorf("failover: a lease of %s has no token", v.engine))
+			return nil, l.c.GiveBack(ctx, inner, fmt.Errorf("failover: a lease of %s has no token", v.engine))
 		}
 		token := f.Token()
 		if l.mode != alone {
 			if token > maxSequence || v.epoch > maxEpoch {
-				return nil, l.giveBack(ctx, inner, fmt.Errorf("failover: epoch %d and token %d of %s do not fit in one number", v.epoch, token, v.engine))
+				return nil, l.c.GiveBack(ctx, inner, fmt.Errorf("failover: epoch %d and token %d of %s do not fit in one number", v.epoch, token, v.engine))
 			}
 			token |= v.epoch << sequenceBits
 		}
@@ -68,19 +67,9 @@ func (l *locker) admit(ctx context.Context, v *view, inner lock.Lease) (lock.Lea
 	}
 	v.mu.Unlock()
 	if !ok {
-		return nil, l.giveBack(ctx, inner, errMoved)
+		return nil, l.c.GiveBack(ctx, inner, errMoved)
 	}
 	return granted, nil
-}
-
-// giveBack releases what the caller does not get because of why, which it returns.
-func (l *locker) giveBack(ctx context.Context, inner lock.Lease, why error) error {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), l.c.Timeout)
-	defer cancel()
-	if err := inner.Release(ctx); err != nil && !errors.Is(err, lock.ErrLost) {
-		return fmt.Errorf("%w; the key could not be given back: %w: %w", why, lock.ErrUncertain, err)
-	}
-	return why
 }
 
 // Release frees the key on the engine. Of a lease that was lost it returns ErrLost

@@ -140,7 +140,7 @@ func (l *locker) Close() error {
 	v := l.view
 	l.mu.Unlock()
 	if v != nil {
-		v.finish(errClosed, false)
+		v.finish(lock.ErrClosed, false)
 	}
 	l.running.Wait()
 	var errs []error
@@ -185,19 +185,6 @@ func (l *locker) spawn(f func(ctx context.Context)) bool {
 	return true
 }
 
-// over returns why nothing can be acquired any more, if so.
-func (l *locker) over(ctx context.Context) error {
-	select {
-	case <-l.closed:
-		return errClosed
-	default:
-	}
-	if ctx.Err() != nil {
-		return fmt.Errorf("failover: wait ended: %w", lock.Ended(ctx))
-	}
-	return nil
-}
-
 // Acquire waits on the active engine. It goes on with the next one when that is
 // switched, and rides over an outage of the engine that is shorter than
 // Config.Timeout or ends in a switch.
@@ -232,7 +219,7 @@ func (l *locker) Acquire(ctx context.Context, key string) (lock.Lease, error) {
 // TryAcquire asks the active engine once. While an epoch drains, every key may still
 // be held by an owner on the engine before.
 func (t tryer) TryAcquire(ctx context.Context, key string) (lock.Lease, error) {
-	if err := t.over(ctx); err != nil {
+	if err := lock.Over(ctx, t.closed); err != nil {
 		return nil, err
 	}
 	v := t.current()
@@ -329,7 +316,7 @@ func (l *locker) attempt(ctx context.Context, v *view, key string,
 	case ctx.Err() != nil:
 		a.final = true
 		if !errors.Is(err, ctx.Err()) {
-			err = fmt.Errorf("failover: wait ended: %w: %w", lock.Ended(ctx), err)
+			err = fmt.Errorf("%w: %w", lock.Over(ctx, nil), err)
 		}
 	case v.ended():
 		a.failing = time.Time{}

@@ -21,7 +21,7 @@ func (l *locker) current() *view {
 // ready waits until grants may be made, and returns the view in which they may.
 func (l *locker) ready(ctx context.Context) (*view, error) {
 	for {
-		if err := l.over(ctx); err != nil {
+		if err := lock.Over(ctx, l.closed); err != nil {
 			return nil, err
 		}
 		v := l.current()
@@ -263,7 +263,7 @@ func (l *locker) fallBack(ctx context.Context, v *view) error {
 		}
 		// It goes on if the caller stops waiting.
 		if !l.spawn(func(ctx context.Context) { land(l.leave(ctx, v)) }) {
-			land(errClosed)
+			land(lock.ErrClosed)
 		}
 	}
 	select {
@@ -345,7 +345,7 @@ func (l *locker) Switch(ctx context.Context, name string) error {
 		return fmt.Errorf("failover: there is no engine %q: want one of %s", name, strings.Join(l.Engines, ", "))
 	}
 	for {
-		if err := l.over(ctx); err != nil {
+		if err := lock.Over(ctx, l.closed); err != nil {
 			return err
 		}
 		if l.register != nil {

@@ -225,7 +225,4 @@ func lasts(c lock.Config) time.Duration { return c.TTL + c.TTL/4 }
 // learns that another one has switched.
 func interval(c lock.Config) time.Duration { return max(min(c.TTL/8, time.Second), time.Millisecond) }
 
-var (
-	errClosed = errors.New("failover: the Locker is closed")
-	errMoved  = errors.New("failover: another engine is active now")
-)
+var errMoved = errors.New("failover: another engine is active now")

@@ -2,8 +2,6 @@ package local
 
 import (
 	"context"
-	"errors"
-	"fmt"
 	"hash/maphash"
 	"sync"
 
@@ -82,28 +80,13 @@ type locker struct {
 	closed chan struct{}
 }
 
-var errClosed = errors.New("local: the locker is closed")
-
 func (l *locker) Close() error {
 	l.once.Do(func() { close(l.closed) })
 	return nil
 }
 
-// over returns why nothing can be acquired any more, if so.
-func (l *locker) over(ctx context.Context) error {
-	select {
-	case <-l.closed:
-		return errClosed
-	default:
-	}
-	if ctx.Err() != nil {
-		return fmt.Errorf("local: wait ended: %w", lock.Ended(ctx))
-	}
-	return nil
-}
-
 func (l *locker) TryAcquire(ctx context.Context, key string) (lock.Lease, error) {
-	if err := l.over(ctx); err != nil {
+	if err := lock.Over(ctx, l.closed); err != nil {
 		return nil, err
 	}
 	l.count.Attempt()
@@ -117,7 +100,7 @@ func (l *locker) TryAcquire(ctx context.Context, key string) (lock.Lease, error)
 }
 
 func (l *locker) Acquire(ctx context.Context, key string) (lock.Lease, error) {
-	if err := l.over(ctx); err != nil {
+	if err := lock.Over(ctx, l.closed); err != nil {
 		return nil, err
 	}
 	l.count.Attempt()
@@ -138,7 +121,7 @@ func (l *locker) Acquire(ctx context.Context, key string) (lock.Lease, error) {
 	case <-ctx.Done():
 	case <-l.closed:
 	}
-	if err := l.over(ctx); err != nil {
+	if err := lock.Over(ctx, l.closed); err != nil {
 		l.leave(s, e, w)
 		return nil, err
 	}

@@ -2,7 +2,6 @@ package local
 
 import (
 	"context"
-	"fmt"
 
 	"github.com/lockbench/lockbench/impls/lock"
 )
@@ -32,8 +31,8 @@ func none() lock.Variant {
 type noneLocker struct{ count *lock.Counters }
 
 func (n noneLocker) Acquire(ctx context.Context, _ string) (lock.Lease, error) {
-	if ctx.Err() != nil {
-		return nil, fmt.Errorf("local: wait ended: %w", lock.Ended(ctx))
+	if err := lock.Over(ctx, nil); err != nil {
+		return nil, err
 	}
 	n.count.Attempt()
 	return noneLease{}, nil

@@ -111,7 +111,7 @@ func (l *rwLocker) AcquireShared(ctx context.Context, key string) (lock.Lease, e
 }
 
 func (l *rwLocker) acquire(ctx context.Context, key string, write, wait bool) (lock.Lease, error) {
-	if err := l.over(ctx); err != nil {
+	if err := lock.Over(ctx, l.closed); err != nil {
 		return nil, err
 	}
 	l.count.Attempt()
@@ -143,7 +143,7 @@ func (l *rwLocker) acquire(ctx context.Context, key string, write, wait bool) (l
 	case <-ctx.Done():
 	case <-l.closed:
 	}
-	if err := l.over(ctx); err != nil {
+	if err := lock.Over(ctx, l.closed); err != nil {
 		t.mu.Lock()
 		defer t.mu.Unlock()
 		if g.granted {

@@ -72,7 +72,7 @@ func (l *concurrent) session(ctx context.Context) (*concurrency.Session, error) 
 		return s, nil
 	}
 	l.mu.Unlock()
-	short, cancel := context.WithTimeout(context.WithoutCancel(ctx), l.c.Timeout)
+	short, cancel := l.c.Bounded(ctx)
 	defer cancel()
 	r, err := l.client.Grant(short, int64((l.c.TTL+time.Second-1)/time.Second))
 	if err != nil {
@@ -86,7 +86,7 @@ func (l *concurrent) session(ctx context.Context) (*concurrency.Session, error) 
 	defer l.mu.Unlock()
 	if l.closed {
 		s.Orphan()
-		return nil, errors.New("peer: the Locker is closed")
+		return nil, lock.ErrClosed
 	}
 	if l.all == nil {
 		l.all = map[*concurrency.Session]struct{}{}
@@ -123,8 +123,8 @@ func (l *concurrent) TryAcquire(ctx context.Context, key string) (lock.Lease, er
 }
 
 func (l *concurrent) acquire(ctx context.Context, key string, take func(*concurrency.Mutex, context.Context) error) (lock.Lease, error) {
-	if ctx.Err() != nil {
-		return nil, fmt.Errorf("peer: wait ended: %w", lock.Ended(ctx))
+	if err := lock.Over(ctx, nil); err != nil {
+		return nil, err
 	}
 	l.c.Count.Attempt()
 	s, err := l.session(ctx)
@@ -145,7 +145,7 @@ func (l *concurrent) acquire(ctx context.Context, key string, take func(*concurr
 		}
 		return nil, fmt.Errorf("peer: %w", err)
 	}
-	return keep(ctx, l.c, &concurrentLease{of: l, s: s, m: m, token: uint64(m.Header().Revision)}) //nolint:gosec // revisions are positive
+	return l.c.Granted(ctx, &concurrentLease{of: l, s: s, m: m, token: uint64(m.Header().Revision)}) //nolint:gosec // revisions are positive
 }
 
 func (l *concurrent) Close() error {
@@ -174,7 +174,7 @@ func (h *concurrentLease) Release(ctx context.Context) error {
 	if ctx.Err() != nil {
 		return fmt.Errorf("peer: not released: %w", lock.Ended(ctx))
 	}
-	short, cancel := context.WithTimeout(context.WithoutCancel(ctx), h.of.c.Timeout)
+	short, cancel := h.of.c.Bounded(ctx)
 	defer cancel()
 	switch err := h.m.Unlock(short); {
 	case errors.Is(err, concurrency.ErrLockReleased):

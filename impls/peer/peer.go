@@ -135,20 +135,6 @@ func poll(ctx context.Context, c lock.Config, delay func() time.Duration, try fu
 	}
 }
 
-// keep returns lease, or gives it back if the caller has stopped waiting.
-func keep(ctx context.Context, c lock.Config, lease lock.Lease) (lock.Lease, error) {
-	if ctx.Err() == nil {
-		return lease, nil
-	}
-	err := fmt.Errorf("peer: wait ended: %w", lock.Ended(ctx))
-	back, cancel := context.WithTimeout(context.WithoutCancel(ctx), c.Timeout)
-	defer cancel()
-	if e := lease.Release(back); e != nil && !errors.Is(e, lock.ErrLost) {
-		return nil, fmt.Errorf("%w; the key could not be given back: %w: %w", err, lock.ErrUncertain, e)
-	}
-	return nil, err
-}
-
 // doubt marks the error of a command that grants or frees a key as uncertain,
 // unless it proves that the server did nothing.
 func doubt(err error) error {

@@ -76,7 +76,7 @@ func (r *redislocker) acquire(ctx context.Context, c lock.Config, key string) (l
 	if err != nil {
 		return nil, err
 	}
-	return keep(ctx, c, lease)
+	return c.Granted(ctx, lease)
 }
 
 func (r *redislocker) Close() error { return r.client.Close() }

@@ -104,7 +104,7 @@ func (s *redsyncer) acquire(ctx context.Context, c lock.Config, key string) (loc
 	if err != nil {
 		return nil, err
 	}
-	return keep(ctx, c, lease)
+	return c.Granted(ctx, lease)
 }
 
 // answers counts the servers that said that the key is not ours, and those of

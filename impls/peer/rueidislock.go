@@ -158,8 +158,8 @@ func (r *rueidislocker) take(ctx context.Context, call func(context.Context, str
 }
 
 func (r *rueidislocker) attempt(ctx context.Context, call func(context.Context, string) (context.Context, context.CancelFunc, error), key string, waits bool) (lock.Lease, error) {
-	if ctx.Err() != nil {
-		return nil, fmt.Errorf("peer: wait ended: %w", lock.Ended(ctx))
+	if err := lock.Over(ctx, nil); err != nil {
+		return nil, err
 	}
 	if r.closed.Load() {
 		return nil, fmt.Errorf("peer: %w", rueidislock.ErrLockerClosed)
@@ -178,7 +178,7 @@ func (r *rueidislocker) attempt(ctx context.Context, call func(context.Context, 
 	cut := !timely()
 	switch {
 	case err != nil && ctx.Err() != nil:
-		err = fmt.Errorf("peer: wait ended: %w", lock.Ended(ctx))
+		err = lock.Over(ctx, nil)
 	case err != nil && roused.Load():
 		err = errRoused
 	case errors.Is(err, rueidislock.ErrNotLocked):
@@ -210,7 +210,7 @@ func (r *rueidislocker) attempt(ctx context.Context, call func(context.Context, 
 		// The caller has stopped waiting, and so the lease has ended, too.
 		free()
 		end()
-		return nil, fmt.Errorf("peer: wait ended: %w", lock.Ended(ctx))
+		return nil, lock.Over(ctx, nil)
 	}
 	return l, nil
 }

@@ -141,8 +141,8 @@ func openZK(ctx context.Context, d lock.Deployment, c lock.Config) (*zkLocker, e
 }
 
 func (l *zkLocker) Acquire(ctx context.Context, key string) (lock.Lease, error) {
-	if ctx.Err() != nil {
-		return nil, fmt.Errorf("peer: wait ended: %w", lock.Ended(ctx))
+	if err := lock.Over(ctx, nil); err != nil {
+		return nil, err
 	}
 	l.c.Count.Attempt()
 	own := zk.NewLock(l.conn, l.root+"/"+lock.Znode(key), zk.WorldACL(zk.PermAll))
@@ -165,7 +165,7 @@ func (l *zkLocker) Acquire(ctx context.Context, key string) (lock.Lease, error) 
 				_ = own.Unlock()
 			}
 		}()
-		return nil, fmt.Errorf("peer: wait ended: %w", lock.Ended(ctx))
+		return nil, lock.Over(ctx, nil)
 	}
 }
 

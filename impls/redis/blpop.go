@@ -142,7 +142,7 @@ func (l *blpopLocker) Acquire(ctx context.Context, key string) (lock.Lease, erro
 			return nil, err
 		}
 		if lease != nil {
-			return l.Granted(ctx, lease)
+			return l.Config.Granted(ctx, lease)
 		}
 		if l.Config.Retry.Limit > 0 && n >= l.Config.Retry.Limit {
 			return nil, fmt.Errorf("%w (after %d attempts)", lock.ErrHeld, n)

@@ -61,5 +61,5 @@ func (l *locker) poll(ctx context.Context, c lock.Config, key string) (lock.Leas
 	if err != nil {
 		return nil, err
 	}
-	return l.Granted(ctx, lease)
+	return l.Config.Granted(ctx, lease)
 }

@@ -157,7 +157,7 @@ func (m *multiLocker) poll(ctx context.Context, c lock.Config, keys []string) (l
 		return lease, nil
 	}
 	// The grant came after the caller had stopped waiting.
-	return nil, m.back(ctx, all, owner, fmt.Errorf("redis: wait ended: %w", lock.Ended(ctx)))
+	return nil, m.back(ctx, all, owner, lock.Over(ctx, nil))
 }
 
 // take makes one attempt. It returns nil, nil if a key is held, and then holds
@@ -201,7 +201,7 @@ func (m *multiLocker) doubtful(ctx context.Context, asked, unanswered []share, o
 	}
 	// Only keys that were there and are now deleted prove that nothing is held:
 	// a lost command may still be on its way.
-	back, cancel := m.Bounded(ctx)
+	back, cancel := m.Config.Bounded(ctx)
 	defer cancel()
 	n, failed := m.undo(back, unanswered[0], owner)
 	if failed == nil && n == int64(len(unanswered[0].keys)) {
@@ -222,7 +222,7 @@ func (m *multiLocker) undo(ctx context.Context, s share, owner string) (int64, e
 // back gives back what was granted and returns why, marked as uncertain if that
 // fails.
 func (m *multiLocker) back(ctx context.Context, granted []share, owner string, why error) error {
-	ctx, cancel := m.Bounded(ctx)
+	ctx, cancel := m.Config.Bounded(ctx)
 	defer cancel()
 	for _, s := range granted {
 		_, err := m.undo(ctx, s, owner)

@@ -102,7 +102,7 @@ func (d dialect) undo(ctx context.Context, s *wire.Session, key, owner string, e
 	if !wire.Unanswered(err) {
 		return err
 	}
-	ctx, cancel := s.Bounded(ctx)
+	ctx, cancel := s.Config.Bounded(ctx)
 	defer cancel()
 	if reply, failed := s.Do(ctx, "undo", d.del(key, owner)...); failed == nil && wire.IsOne(reply) {
 		return err

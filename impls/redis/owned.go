@@ -54,7 +54,7 @@ func (o owned) undo(ctx context.Context, key, owner string, err error) error {
 	if !wire.Unanswered(err) {
 		return err
 	}
-	ctx, cancel := o.Bounded(ctx)
+	ctx, cancel := o.Config.Bounded(ctx)
 	defer cancel()
 	reply, failed := o.Eval(ctx, "undo", o.del, []string{key}, owner)
 	if failed == nil && wire.IsOne(reply) {

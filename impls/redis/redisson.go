@@ -239,7 +239,7 @@ func (r *redisson) acquire(ctx context.Context, c lock.Config, rule rule, key, o
 		case err != nil:
 			return nil, err
 		case l != nil:
-			return r.Granted(ctx, l)
+			return r.Config.Granted(ctx, l)
 		case c.Retry.Limit > 0 && n+1 >= c.Retry.Limit:
 			return nil, fmt.Errorf("%w (after %d attempts)", lock.ErrHeld, n+1)
 		}
@@ -286,7 +286,7 @@ func (r *redisson) leave(ctx context.Context, rule rule, key, owner string, err 
 	if rule.leave == nil {
 		return err
 	}
-	ctx, cancel := r.Bounded(ctx)
+	ctx, cancel := r.Config.Bounded(ctx)
 	defer cancel()
 	// A waiter that cannot be taken out keeps the key from everybody until its time
 	// is up, although it never held it.
@@ -332,7 +332,7 @@ func (r *redisson) undo(ctx context.Context, rule rule, key, owner string, sole,
 		}
 		return wire.Uncertain(err)
 	}
-	ctx, cancel := r.Bounded(ctx)
+	ctx, cancel := r.Config.Bounded(ctx)
 	defer cancel()
 	reply, failed := r.free(ctx, "undo", rule, key, owner)
 	err = r.leave(ctx, rule, key, owner, err)

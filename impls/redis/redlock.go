@@ -115,7 +115,7 @@ func (r *redlock) poll(ctx context.Context, c lock.Config, key string) (lock.Lea
 	})
 	switch {
 	case err == nil:
-		return r.Granted(ctx, lease)
+		return r.Config.Granted(ctx, lease)
 	case lock.Died(err):
 		return nil, err
 	case failed != nil && errors.Is(err, lock.ErrHeld):

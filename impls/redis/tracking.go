@@ -136,7 +136,7 @@ func (l *tracked) forget(key string) {
 
 // TryAcquire tracks nothing, since it does not wait.
 func (l *tracked) TryAcquire(ctx context.Context, key string) (lock.Lease, error) {
-	if err := l.over(ctx); err != nil {
+	if err := lock.Over(ctx, l.closed); err != nil {
 		return nil, err
 	}
 	l.Config.Count.Attempt()
@@ -148,24 +148,24 @@ func (l *tracked) TryAcquire(ctx context.Context, key string) (lock.Lease, error
 	case !ok:
 		return nil, lock.ErrHeld
 	}
-	return l.Granted(ctx, l.lease(key, owner, sent))
+	return l.Config.Granted(ctx, l.lease(key, owner, sent))
 }
 
 func (l *tracked) Acquire(ctx context.Context, key string) (lock.Lease, error) {
-	if err := l.over(ctx); err != nil {
+	if err := lock.Over(ctx, l.closed); err != nil {
 		return nil, err
 	}
 	place := l.queues.join(key)
 	defer l.queues.leave(key, place)
 	if !place.await(ctx, l.closed) {
-		return nil, l.over(ctx)
+		return nil, lock.Over(ctx, l.closed)
 	}
 	// Made before the first attempt: the message may come before the answer does.
 	change := l.await(key)
 	defer l.forget(key)
 	owner, uncut := l.Owner(), context.WithoutCancel(ctx)
 	for n := 1; ; n++ {
-		if err := l.over(ctx); err != nil {
+		if err := lock.Over(ctx, l.closed); err != nil {
 			return nil, err
 		}
 		l.Config.Count.Attempt()
@@ -175,7 +175,7 @@ func (l *tracked) Acquire(ctx context.Context, key string) (lock.Lease, error) {
 			return nil, err
 		}
 		if left == 0 {
-			return l.Granted(ctx, l.lease(key, owner, sent))
+			return l.Config.Granted(ctx, l.lease(key, owner, sent))
 		}
 		if l.Config.Retry.Limit > 0 && n >= l.Config.Retry.Limit {
 			return nil, fmt.Errorf("%w (after %d attempts)", lock.ErrHeld, n)
@@ -223,19 +223,6 @@ func (l *tracked) lease(key, owner string, sent time.Time) *tokenLease {
 	lease := &tokenLease{owned: l.owned, key: key, owner: owner}
 	lease.deadline.Store(new(sent.Add(l.Config.TTL)))
 	return lease
-}
-
-// over is why nothing can be acquired any more, or nil.
-func (l *tracked) over(ctx context.Context) error {
-	select {
-	case <-l.closed:
-		return wire.ErrClosed
-	default:
-	}
-	if err := lock.Ended(ctx); err != nil {
-		return fmt.Errorf("redis: wait ended: %w", err)
-	}
-	return nil
 }
 
 // Close ends the waits. Further calls do nothing.

@@ -159,7 +159,7 @@ func (b *bound) end(s *session) {
 // answers now was not stopped. A connection for each wait that is cut short would
 // cost the server more than the wait.
 func (b *bound) reuse(ctx context.Context, s *session) {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), b.c.Timeout)
+	ctx, cancel := b.c.Bounded(ctx)
 	defer cancel()
 	if !s.pursued {
 		b.c.Count.Cmd()
@@ -189,14 +189,14 @@ func (b *bound) Acquire(ctx context.Context, key string) (lock.Lease, error) {
 // TryAcquire asks once. It may wait for a connection.
 func (b *bound) TryAcquire(ctx context.Context, key string) (lock.Lease, error) {
 	return b.take(ctx, key, func(ctx context.Context, s *session) error {
-		ctx, cancel := b.bounded(ctx)
+		ctx, cancel := b.c.Bounded(ctx)
 		defer cancel()
 		return b.way.try(ctx, b, s, key)
 	})
 }
 
 func (b *bound) take(ctx context.Context, key string, ask func(context.Context, *session) error) (lock.Lease, error) {
-	if err := b.over(ctx); err != nil {
+	if err := lock.Over(ctx, b.closed); err != nil {
 		return nil, err
 	}
 	ctx, cancel := b.untilClosed(ctx)
@@ -208,7 +208,7 @@ func (b *bound) take(ctx context.Context, key string, ask func(context.Context, 
 		if end, ok := ctx.Deadline(); ok && !time.Now().Before(end) {
 			<-ctx.Done()
 		}
-		if ended := b.over(ctx); ended != nil {
+		if ended := lock.Over(ctx, b.closed); ended != nil {
 			err = ended
 		}
 		return nil, err
@@ -235,7 +235,7 @@ func (b *bound) take(ctx context.Context, key string, ask func(context.Context, 
 	case b.d.code(err) != "" || errors.Is(err, errStopped):
 		// The server has refused, or stopped the wait as it was told.
 		b.reuse(ctx, s)
-		if ended := b.over(ctx); ended != nil {
+		if ended := lock.Over(ctx, b.closed); ended != nil {
 			err = ended
 		}
 		return nil, err
@@ -243,14 +243,14 @@ func (b *bound) take(ctx context.Context, key string, ask func(context.Context, 
 		// The connection is broken or of no use any more, and what it may hold ends
 		// when the server notices.
 		b.end(s)
-		if ended := b.over(ctx); ended != nil {
+		if ended := lock.Over(ctx, b.closed); ended != nil {
 			return nil, fmt.Errorf("%w: %w", ended, lock.ErrUncertain)
 		}
 		return nil, b.doubt(err)
 	}
 	if !b.keeping(s) {
 		b.end(s)
-		return nil, errClosed
+		return nil, lock.ErrClosed
 	}
 	l := &held{bound: b, s: s, key: key}
 	l.Kept = b.keep.Keep(b.c, sent, l.renew)

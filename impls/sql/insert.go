@@ -53,7 +53,7 @@ func (r *row) undo(ctx context.Context, err error) error {
 	if !r.lostAnswer(err) {
 		return err
 	}
-	ctx, cancel := r.bounded(ctx)
+	ctx, cancel := r.c.Bounded(ctx)
 	defer cancel()
 	if rows, _, e := r.exec(ctx, "undo", r.d.free, []byte(r.key), r.owner); e == nil && rows == 1 {
 		return oneLine(err)

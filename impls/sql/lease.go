@@ -94,7 +94,7 @@ func (t *timed) undo(ctx context.Context, err error) error {
 	if !t.lostAnswer(err) {
 		return err
 	}
-	ctx, cancel := t.bounded(ctx)
+	ctx, cancel := t.c.Bounded(ctx)
 	defer cancel()
 	if rows, _, e := t.exec(ctx, "undo", t.d.leaseFree, []byte(t.key), t.owner); e == nil && rows == 1 {
 		return oneLine(err)

@@ -52,10 +52,7 @@ type store struct {
 	last   atomic.Uint64
 }
 
-var (
-	errClosed = errors.New("sql: the Locker is closed")
-	errUnsent = errors.New("sql: statement not sent")
-)
+var errUnsent = errors.New("sql: statement not sent")
 
 // open connects to the server of dep and sees that the table of that name is there;
 // "" needs none.
@@ -138,19 +135,6 @@ func (s *store) Close() (err error) {
 	return err
 }
 
-// over is why nothing can be acquired any more, or nil.
-func (s *store) over(ctx context.Context) error {
-	select {
-	case <-s.closed:
-		return errClosed
-	default:
-	}
-	if err := lock.Ended(ctx); err != nil {
-		return fmt.Errorf("sql: wait ended: %w", err)
-	}
-	return nil
-}
-
 // conn is a connection of the pool. How long it was waited for is counted.
 func (s *store) conn(ctx context.Context) (*sql.Conn, error) {
 	start := time.Now()
@@ -158,7 +142,7 @@ func (s *store) conn(ctx context.Context) (*sql.Conn, error) {
 	s.c.Count.Pooled(time.Since(start))
 	if err != nil {
 		if errors.Is(err, sql.ErrConnDone) || err.Error() == "sql: database is closed" {
-			err = errClosed
+			err = lock.ErrClosed
 		}
 		return nil, fmt.Errorf("%w: %w", errUnsent, oneLine(err))
 	}
@@ -249,11 +233,6 @@ func (s *store) freed(rows int64, err error) error {
 	return nil
 }
 
-// bounded is a context for tidying up: ctx may have ended already.
-func (s *store) bounded(ctx context.Context) (context.Context, context.CancelFunc) {
-	return context.WithTimeout(context.WithoutCancel(ctx), s.c.Timeout)
-}
-
 // take makes one attempt to get key for owner. It returns nil, nil if another owner
 // holds the key. On error nothing is held, unless it wraps ErrUncertain.
 type take func(ctx context.Context, key, owner string) (lock.Lease, error)
@@ -321,25 +300,20 @@ func (s *store) untilClosed(ctx context.Context) (context.Context, context.Cance
 	go func() {
 		select {
 		case <-s.closed:
-			cancel(errClosed)
+			cancel(lock.ErrClosed)
 		case <-done:
 		}
 	}()
 	return ctx, sync.OnceFunc(func() { close(done); cancel(nil) })
 }
 
-// granted returns lease, or gives it back if the caller has stopped waiting.
+// granted returns lease, or gives it back if the caller has stopped waiting or the
+// Locker is closed.
 func (s *store) granted(ctx context.Context, lease lock.Lease) (lock.Lease, error) {
-	ended := s.over(ctx)
-	if ended == nil {
-		return lease, nil
+	if over := lock.Over(ctx, s.closed); over != nil {
+		return nil, s.c.GiveBack(ctx, lease, over)
 	}
-	back, cancel := s.bounded(ctx)
-	defer cancel()
-	if e := lease.Release(back); e != nil && !errors.Is(e, lock.ErrLost) {
-		return nil, fmt.Errorf("%w; the key could not be given back: %w: %w", ended, lock.ErrUncertain, e)
-	}
-	return nil, ended
+	return lease, nil
 }
 
 var _ lock.Tryer = (*polling)(nil)

@@ -70,7 +70,7 @@ func (v *versioned) undo(ctx context.Context, err error) error {
 	if !v.lostAnswer(err) {
 		return err
 	}
-	ctx, cancel := v.bounded(ctx)
+	ctx, cancel := v.c.Bounded(ctx)
 	defer cancel()
 	if rows, _, e := v.exec(ctx, "undo", v.d.swapBack, []byte(v.key), v.version, v.owner); e == nil && rows == 1 {
 		return oneLine(err)

@@ -98,8 +98,8 @@ func (h *herd) take(ctx context.Context, key string, try bool) (*node, error) {
 			if err = n.look(); err == nil {
 				err = n.believe()
 			}
-			if err == nil && ctx.Err() != nil {
-				err = fmt.Errorf("zookeeper: the grant came after the wait had ended: %w", lock.Ended(ctx))
+			if err == nil {
+				err = lock.Over(ctx, nil) // the grant came too late
 			}
 			if err == nil {
 				return n, nil
@@ -117,8 +117,8 @@ func (h *herd) take(ctx context.Context, key string, try bool) (*node, error) {
 		} else if err := n.sleepHerd(ctx); err != nil {
 			return nil, err
 		}
-		if ctx.Err() != nil {
-			return nil, fmt.Errorf("zookeeper: wait ended: %w", lock.Ended(ctx))
+		if ended := lock.Over(ctx, nil); ended != nil {
+			return nil, ended
 		}
 	}
 }

@@ -47,7 +47,7 @@ func (l *lease) Release(ctx context.Context) error {
 	}
 	s := l.n.q.s
 	if isClosed(s.closed) {
-		return fmt.Errorf("zookeeper: release: %w: %w", lock.ErrUncertain, errClosed)
+		return fmt.Errorf("zookeeper: release: %w: %w", lock.ErrUncertain, lock.ErrClosed)
 	}
 	if err := s.c.Step(ctx, "release"); err != nil {
 		return err

@@ -92,8 +92,8 @@ func (s *several) take(ctx context.Context, keys []string, try bool) (lock.Lease
 		if !errors.Is(err, errGone) {
 			return nil, err
 		}
-		if ctx.Err() != nil {
-			return nil, fmt.Errorf("zookeeper: wait ended: %w", lock.Ended(ctx))
+		if ended := lock.Over(ctx, nil); ended != nil {
+			return nil, ended
 		}
 	}
 }
@@ -196,10 +196,7 @@ func (g *group) wait(ctx context.Context, try bool) error {
 			return err
 		}
 	}
-	if ctx.Err() != nil {
-		return fmt.Errorf("zookeeper: the grant came after the wait had ended: %w", lock.Ended(ctx))
-	}
-	return nil
+	return lock.Over(ctx, nil) // the grant may have come too late
 }
 
 // remove deletes all nodes in one transaction. If one is not there, which fails
@@ -261,7 +258,7 @@ func (g *group) Release(ctx context.Context) error {
 		return fmt.Errorf("zookeeper: not released: %w", lock.Ended(ctx))
 	}
 	if isClosed(g.s.closed) {
-		return fmt.Errorf("zookeeper: release: %w: %w", lock.ErrUncertain, errClosed)
+		return fmt.Errorf("zookeeper: release: %w: %w", lock.ErrUncertain, lock.ErrClosed)
 	}
 	if err := g.s.c.Step(ctx, "release"); err != nil {
 		return err

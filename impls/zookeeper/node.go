@@ -54,8 +54,8 @@ func (q *queue) enter(ctx context.Context, st style, shared, try bool) (*node, e
 			return nil, err
 		}
 		err := n.wait(ctx, try)
-		if err == nil && ctx.Err() != nil {
-			err = fmt.Errorf("zookeeper: the grant came after the wait had ended: %w", lock.Ended(ctx))
+		if err == nil {
+			err = lock.Over(ctx, nil) // the grant came too late
 		}
 		if err == nil {
 			return n, nil
@@ -70,8 +70,8 @@ func (q *queue) enter(ctx context.Context, st style, shared, try bool) (*node, e
 		if !errors.Is(err, errGone) {
 			return nil, err
 		}
-		if ctx.Err() != nil {
-			return nil, fmt.Errorf("zookeeper: wait ended: %w", lock.Ended(ctx))
+		if ended := lock.Over(ctx, nil); ended != nil {
+			return nil, ended
 		}
 	}
 }

@@ -78,8 +78,8 @@ func (o *owned) acquire(ctx context.Context, key string, try bool) (*hold, error
 func (o *owned) acquireAs(ctx context.Context, key, owner string) (*hold, error) {
 	who := tenant{key, owner}
 	for {
-		if ctx.Err() != nil {
-			return nil, fmt.Errorf("zookeeper: wait ended: %w", lock.Ended(ctx))
+		if ended := lock.Over(ctx, nil); ended != nil {
+			return nil, ended
 		}
 		o.mu.Lock()
 		t := o.owners[who]
@@ -105,7 +105,7 @@ func (o *owned) acquireAs(ctx context.Context, key, owner string) (*hold, error)
 		case <-t.taken:
 		case <-ctx.Done():
 		case <-o.closed:
-			return nil, errClosed
+			return nil, lock.ErrClosed
 		}
 	}
 }

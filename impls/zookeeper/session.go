@@ -67,10 +67,7 @@ type life struct {
 	ended bool      // over is closed
 }
 
-var (
-	errClosed = errors.New("zookeeper: the client is closed")
-	errAway   = errors.New("zookeeper: no server has been reached for the time-out of a command")
-)
+var errAway = errors.New("zookeeper: no server has been reached for the time-out of a command")
 
 // silent keeps the library from writing to the standard error.
 type silent struct{}
@@ -230,7 +227,7 @@ func (s *session) do(request func() error) error {
 	s.mu.Lock()
 	if isClosed(s.parted) {
 		s.mu.Unlock()
-		return errClosed
+		return lock.ErrClosed
 	}
 	s.requests.Add(1)
 	s.mu.Unlock()
@@ -268,7 +265,7 @@ func (s *session) connected() error {
 	case <-up:
 		return nil
 	case <-s.parted:
-		return errClosed
+		return lock.ErrClosed
 	case <-timer.C:
 		return errAway
 	}
@@ -289,7 +286,7 @@ func unanswered(err error) bool {
 
 // unsent reports whether the server cannot have seen the request.
 func unsent(err error) bool {
-	return errors.Is(err, errAway) || errors.Is(err, errClosed) || errors.Is(err, zk.ErrNoServer)
+	return errors.Is(err, errAway) || errors.Is(err, lock.ErrClosed) || errors.Is(err, zk.ErrNoServer)
 }
 
 // keep sends a request each Config.Renew while something is held or waited for, and
@@ -335,13 +332,13 @@ func (s *session) path(name string) string {
 
 // begin counts a call that Close must wait for, or refuses it.
 func (s *session) begin(ctx context.Context) error {
-	if ctx.Err() != nil {
-		return fmt.Errorf("zookeeper: not asked for: %w", lock.Ended(ctx))
+	if err := lock.Over(ctx, nil); err != nil {
+		return err
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.ended {
-		return errClosed
+		return lock.ErrClosed
 	}
 	s.calls.Add(1)
 	return nil

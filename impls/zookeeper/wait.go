@@ -226,9 +226,9 @@ func (n *node) until(ctx context.Context, a *ahead) (first bool, err error) {
 	case <-s.awayNow():
 		return false, fmt.Errorf("zookeeper: waiting: %w", errAway)
 	case <-s.closed:
-		return false, errClosed
+		return false, lock.ErrClosed
 	case <-ctx.Done():
-		return false, fmt.Errorf("zookeeper: wait ended: %w", lock.Ended(ctx))
+		return false, lock.Over(ctx, nil)
 	}
 }
 

@@ -207,7 +207,7 @@ func (c *cohortLocker) accept(ctx context.Context, o outcome) (lock.Lease, error
 	if ended == nil {
 		return o.lease, nil
 	}
-	return nil, c.locker.GiveBack(ctx, o.lease, ended)
+	return nil, c.locker.Config.GiveBack(ctx, o.lease, ended)
 }
 
 // leave ends the wait of a caller that waits no longer.
@@ -227,7 +227,7 @@ func (c *cohortLocker) leave(ctx context.Context, s *localWaiter) (lock.Lease, e
 	g.tidy()
 	g.mu.Unlock()
 	err := g.locker.over(ctx)
-	if errors.Is(err, wire.ErrClosed) {
+	if g.locker.isClosed() {
 		return nil, fmt.Errorf("%w: %w", lock.ErrUncertain, err)
 	}
 	if last != nil {
@@ -269,7 +269,7 @@ func (g *cohort) endWait(ctx context.Context, s *serverWait, lease *lease, err e
 	defer g.mu.Unlock()
 	if err == nil && g.waiters.Len() == 0 {
 		g.mu.Unlock()
-		back, cancel := g.locker.Bounded(ctx)
+		back, cancel := g.locker.Config.Bounded(ctx)
 		err = lease.Release(back)
 		cancel()
 		g.mu.Lock()

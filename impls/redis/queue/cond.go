@@ -2,7 +2,6 @@ package queue
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -62,7 +61,7 @@ func (h *locker) condKeys(key string) []string {
 //     somebody removes it.
 func (l *lease) Wait(ctx context.Context, cond string) error {
 	h, old := l.locker, l.grant.Load()
-	if err := h.over(ctx); errors.Is(err, wire.ErrClosed) {
+	if err := h.over(ctx); err != nil && h.isClosed() {
 		return fmt.Errorf("%w: %w", lock.ErrUncertain, err)
 	} else if err != nil {
 		return err

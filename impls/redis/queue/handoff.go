@@ -153,13 +153,7 @@ func (h *locker) keysOf(key string) []string {
 
 // over returns why nothing can be acquired any more, or nil.
 func (h *locker) over(ctx context.Context) error {
-	if h.isClosed() {
-		return wire.ErrClosed
-	}
-	if err := lock.Ended(ctx); err != nil {
-		return fmt.Errorf("redis: wait ended: %w", err)
-	}
-	return nil
+	return lock.Over(ctx, h.closed)
 }
 
 func (h *locker) TryAcquire(ctx context.Context, key string) (lock.Lease, error) {
@@ -248,7 +242,7 @@ func (h *locker) await(ctx context.Context, w *waiter, sent time.Time) (*lease, 
 	}
 	err := h.over(ctx)
 	h.forget(w.id)
-	if errors.Is(err, wire.ErrClosed) {
+	if h.isClosed() {
 		// The server skips w once our inbox is gone, but a grant may have come before.
 		return nil, fmt.Errorf("%w: %w", lock.ErrUncertain, err)
 	}
@@ -297,7 +291,7 @@ func (h *locker) finish(ctx context.Context, key, id string, token uint64, sent 
 	lease := &lease{locker: h, key: key}
 	lease.grant.Store(h.newGrant(key, id, token, sent))
 	if ended := h.over(ctx); ended != nil {
-		return nil, h.GiveBack(ctx, lease, ended)
+		return nil, h.Config.GiveBack(ctx, lease, ended)
 	}
 	return lease, nil
 }
@@ -305,7 +299,7 @@ func (h *locker) finish(ctx context.Context, key, id string, token uint64, sent 
 // leave takes id out of the queue, or releases what it was granted, and returns the
 // error of the request, which is err.
 func (h *locker) leave(ctx context.Context, key, id string, err error) error {
-	ctx, cancel := h.Bounded(ctx)
+	ctx, cancel := h.Config.Bounded(ctx)
 	defer cancel()
 	if _, e := h.Eval(ctx, "leave", h.scripts.leave, h.keysOf(key), id); e != nil && !lock.Died(e) {
 		return fmt.Errorf("%w; leaving the queue: %w: %w", err, lock.ErrUncertain, e)
@@ -317,7 +311,7 @@ func (h *locker) leave(ctx context.Context, key, id string, err error) error {
 // waiter has left: the lost command may yet run. The inbox returns what it is granted
 // then.
 func uncertainAcquire(err error) error {
-	if errors.Is(err, wire.ErrClosed) || isContextError(err) {
+	if errors.Is(err, lock.ErrClosed) || isContextError(err) {
 		return err
 	}
 	return wire.Uncertain(err)
@@ -343,7 +337,7 @@ func (h *locker) message(payload string, since time.Time) {
 	// The waiter is gone: the command that queued it ran after its answer had been given
 	// up, or the script by which it left did not get through.
 	h.running.Go(func() {
-		ctx, cancel := h.Bounded(context.Background())
+		ctx, cancel := h.Config.Bounded(context.Background())
 		defer cancel()
 		h.returnGrant(ctx, key, value)
 	})

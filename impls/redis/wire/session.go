@@ -13,7 +13,7 @@ import (
 )
 
 // ErrClosed is the error of a Locker that is closed. Nothing is sent.
-var ErrClosed = fmt.Errorf("%w: the Locker is closed", ErrUnsent)
+var ErrClosed = fmt.Errorf("%w: %w", ErrUnsent, lock.ErrClosed)
 
 // A Session is what the locks share: one server and the way to talk to it.
 type Session struct {
@@ -53,37 +53,12 @@ func (s *Session) Close() error {
 	return s.Conn.Close()
 }
 
-// Granted returns lease, or releases it if the caller has stopped waiting.
-func (s *Session) Granted(ctx context.Context, lease lock.Lease) (lock.Lease, error) {
-	if ctx.Err() == nil {
-		return lease, nil
-	}
-	return nil, s.GiveBack(ctx, lease, fmt.Errorf("redis: wait ended: %w", lock.Ended(ctx)))
-}
-
-// GiveBack releases a lease that came after its caller had stopped waiting, and
-// returns why, marked as uncertain if the release fails.
-func (s *Session) GiveBack(ctx context.Context, lease lock.Lease, why error) error {
-	ctx, cancel := s.Bounded(ctx)
-	defer cancel()
-	if err := lease.Release(ctx); err != nil && !errors.Is(err, lock.ErrLost) {
-		return fmt.Errorf("%w; the key could not be given back: %w: %w", why, lock.ErrUncertain, err)
-	}
-	return why
-}
-
 // Number returns a number that no other call on s returns. It grows with each.
 func (s *Session) Number() uint64 { return s.last.Add(1) }
 
 // Owner returns a token that no other call returns, anywhere.
 func (s *Session) Owner() string {
 	return s.Prefix + ":" + strconv.FormatUint(s.Number(), 10)
-}
-
-// Bounded returns a context for tidying up after ctx, which may have ended: it ends with
-// the time-out.
-func (s *Session) Bounded(ctx context.Context) (context.Context, context.CancelFunc) {
-	return context.WithTimeout(context.WithoutCancel(ctx), s.Config.Timeout)
 }
 
 // Step runs command between the steps before-name and after-name. If the error comes

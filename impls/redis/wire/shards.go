@@ -90,7 +90,7 @@ func (s *Shards) Add(ctx context.Context, channel string) error {
 	s.mu.Unlock()
 	if first {
 		// Others wait for this, so our ctx must not end it.
-		bounded, cancel := context.WithTimeout(context.WithoutCancel(ctx), s.c.Timeout)
+		bounded, cancel := s.c.Bounded(ctx)
 		p.err = s.subscribe(bounded, channel)
 		cancel()
 		if p.err != nil {
