@@ -117,6 +117,12 @@ func (c Config) Filled() Config {
 	return c
 }
 
+// Once is c for a call that tries once and does not wait.
+func (c Config) Once() Config {
+	c.Retry.Limit = 1
+	return c
+}
+
 // Counters count what a client did on behalf of its owners. Its methods are
 // safe for concurrent use and do nothing on nil.
 type Counters struct {

@@ -30,10 +30,10 @@ func (c Config) Bounded(ctx context.Context) (context.Context, context.CancelFun
 	return context.WithTimeout(context.WithoutCancel(ctx), c.Timeout)
 }
 
-// Granted returns lease, which was just granted, or gives it back if ctx has ended: its
-// caller has stopped waiting. C must have been Filled.
-func (c Config) Granted(ctx context.Context, lease Lease) (Lease, error) {
-	if over := Over(ctx, nil); over != nil {
+// Granted returns lease, which was just granted, or gives it back if the wait for it
+// is over; see [Over]. C must have been Filled.
+func (c Config) Granted(ctx context.Context, closed <-chan struct{}, lease Lease) (Lease, error) {
+	if over := Over(ctx, closed); over != nil {
 		return nil, c.GiveBack(ctx, lease, over)
 	}
 	return lease, nil

@@ -73,7 +73,7 @@ func TestGranted(t *testing.T) {
 	} {
 		g := &given{err: c.release}
 		before := time.Now()
-		lease, err := lock.Config{Timeout: time.Minute}.Granted(c.ctx, g)
+		lease, err := lock.Config{Timeout: time.Minute}.Granted(c.ctx, nil, g)
 		if (err == nil) != (c.want == nil) || (lease == nil) != (c.want != nil) || errors.Is(err, c.not) {
 			t.Errorf("%s: %v, %v", c.name, lease, err)
 		}

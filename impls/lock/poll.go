@@ -8,41 +8,84 @@ import (
 	"time"
 )
 
-// Poll calls try until it answers true or an error, sleeping between the calls
-// as c.Retry says. Ctx ends the sleep, not a call: try gets a context that is
-// never cancelled, because a command whose answer nobody reads may have taken
-// the key. The command's own time-out (Config.Timeout) bounds it instead.
+// A Wait is how an owner waits for a held key: it tries, sleeps, and tries again.
+type Wait struct {
+	// Config must have been Filled.
+	Config Config
+	// Closed ends the wait once it is closed; nil never does.
+	Closed <-chan struct{}
+	// Sleep returns when it is time for another attempt, or the wait is over; its error
+	// ends the wait. N counts the attempts before this one, from 0. Nil sleeps as
+	// Config.Retry says.
+	Sleep func(ctx context.Context, n int) error
+}
+
+// Acquire calls try until it returns a lease or an error. Ctx ends the sleep, not a
+// call: try gets a context that is never cancelled, because a command whose answer
+// nobody reads may have taken the key. The command's own time-out (Config.Timeout)
+// bounds it instead. A lease that comes when the wait is over is given back.
 //
-// The result is nil if try answered true; ctx's error, wrapped, if ctx ended
-// first; ErrHeld, wrapped, after c.Retry.Limit attempts; or try's error.
-// C must have been Filled.
+// The error is try's; that of [Over], wrapped, if the wait is over; or ErrHeld,
+// wrapped, after Config.Retry.Limit attempts.
+func (w Wait) Acquire(ctx context.Context, try func(ctx context.Context) (Lease, error)) (Lease, error) {
+	var lease Lease
+	err := w.poll(ctx, func(ctx context.Context) (bool, error) {
+		var err error
+		lease, err = try(ctx)
+		return lease != nil, err
+	})
+	if err != nil {
+		return nil, err
+	}
+	return w.Config.Granted(ctx, w.Closed, lease)
+}
+
+// Poll is [Wait.Acquire] for a try that answers whether it has the key, which is not
+// given back here. It sleeps as c.Retry says. C must have been Filled.
 func Poll(ctx context.Context, c Config, try func(ctx context.Context) (bool, error)) error {
+	return Wait{Config: c}.poll(ctx, try)
+}
+
+func (w Wait) poll(ctx context.Context, try func(ctx context.Context) (bool, error)) error {
 	uncut := context.WithoutCancel(ctx)
-	var timer *time.Timer
+	sleep := w.Sleep
+	if sleep == nil {
+		var timer *time.Timer // made when it is needed, and used again
+		defer func() {
+			if timer != nil {
+				timer.Stop()
+			}
+		}()
+		sleep = func(ctx context.Context, n int) error {
+			if d := w.Config.Retry.Next(n); timer == nil {
+				timer = time.NewTimer(d)
+			} else {
+				timer.Reset(d)
+			}
+			select {
+			case <-ctx.Done():
+			case <-w.Closed:
+			case <-timer.C:
+			}
+			return nil
+		}
+	}
 	for n := 0; ; n++ {
 		// Looked at before the first attempt as well: a caller whose time is
 		// up must get nothing, even if the key is free.
-		if ctx.Err() != nil {
-			return fmt.Errorf("lock: wait ended after %d attempts: %w", n, Ended(ctx))
+		if over := Over(ctx, w.Closed); over != nil {
+			return fmt.Errorf("%w (after %d attempts)", over, n)
 		}
-		c.Count.Attempt()
+		w.Config.Count.Attempt()
 		ok, err := try(uncut)
 		if ok || err != nil {
 			return err
 		}
-		if c.Retry.Limit > 0 && n+1 >= c.Retry.Limit {
+		if limit := w.Config.Retry.Limit; limit > 0 && n+1 >= limit {
 			return fmt.Errorf("%w (after %d attempts)", ErrHeld, n+1)
 		}
-		d := c.Retry.Next(n)
-		if timer == nil {
-			timer = time.NewTimer(d)
-			defer timer.Stop()
-		} else {
-			timer.Reset(d)
-		}
-		select {
-		case <-ctx.Done():
-		case <-timer.C:
+		if err := sleep(ctx, n); err != nil {
+			return err
 		}
 	}
 }

@@ -170,3 +170,76 @@ func TestEndedAnswersBothQuestions(t *testing.T) {
 		t.Errorf("got %v, want the context's error and its cause", err)
 	}
 }
+
+func TestWait(t *testing.T) {
+	boom := errors.New("boom")
+	none := func(context.Context, int) error { return nil }
+	for _, c := range []struct {
+		name   string
+		sleep  func(end, shut func()) func(context.Context, int) error
+		tries  int // that find the key held
+		late   bool
+		want   error
+		tried  int
+		gaveUp int // leases given back
+	}{
+		{"granted at once", nil, 0, false, nil, 1, 0},
+		{"granted in the end", func(_, _ func()) func(context.Context, int) error { return none }, 2, false, nil, 3, 0},
+		{"granted too late", nil, 0, true, context.Canceled, 1, 1},
+		{"the sleep fails", func(_, _ func()) func(context.Context, int) error {
+			return func(_ context.Context, n int) error {
+				if n == 1 {
+					return boom
+				}
+				return nil
+			}
+		}, 5, false, boom, 2, 0},
+		{"ended while it sleeps", func(end, _ func()) func(context.Context, int) error {
+			return func(context.Context, int) error { end(); return nil }
+		}, 5, false, context.Canceled, 1, 0},
+		{"closed while it sleeps", func(_, shut func()) func(context.Context, int) error {
+			return func(context.Context, int) error { shut(); return nil }
+		}, 5, false, lock.ErrClosed, 1, 0},
+		{"one too many", func(_, _ func()) func(context.Context, int) error { return none }, 5, false, lock.ErrHeld, 4, 0},
+	} {
+		ctx, end := context.WithCancel(t.Context())
+		closed := make(chan struct{})
+		w := lock.Wait{Config: lock.Config{Retry: lock.Retry{Limit: 4}}.Filled(), Closed: closed}
+		if c.sleep != nil {
+			w.Sleep = c.sleep(end, func() { close(closed) })
+		}
+		tried, g := 0, &given{}
+		lease, err := w.Acquire(ctx, func(context.Context) (lock.Lease, error) {
+			if tried++; tried <= c.tries {
+				return nil, nil
+			}
+			if c.late {
+				end()
+			}
+			return g, nil
+		})
+		end()
+		if !errors.Is(err, c.want) || (lease == nil) != (c.want != nil) {
+			t.Errorf("%s: %v, %v, want %v", c.name, lease, err, c.want)
+		}
+		if tried != c.tried || g.released != c.gaveUp {
+			t.Errorf("%s: %d attempts and %d leases given back, want %d and %d", c.name, tried, g.released, c.tried, c.gaveUp)
+		}
+	}
+}
+
+func TestWaitClosed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		closed := make(chan struct{})
+		time.AfterFunc(time.Minute, func() { close(closed) })
+		c := lock.Config{Retry: lock.Retry{Delay: time.Hour, Fixed: true}}.Filled()
+		begin := time.Now()
+		held := func(context.Context) (lock.Lease, error) { return nil, nil }
+		if _, err := (lock.Wait{Config: c.Once(), Closed: closed}).Acquire(t.Context(), held); !errors.Is(err, lock.ErrHeld) || time.Since(begin) != 0 {
+			t.Errorf("one attempt: %v after %v, want ErrHeld at once", err, time.Since(begin))
+		}
+		if _, err := (lock.Wait{Config: c, Closed: closed}).Acquire(t.Context(), held); !errors.Is(err, lock.ErrClosed) || time.Since(begin) != time.Minute {
+			t.Errorf("closed: %v after %v, want ErrClosed after a minute", err, time.Since(begin))
+		}
+	})
+}

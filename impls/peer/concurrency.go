@@ -145,7 +145,7 @@ func (l *concurrent) acquire(ctx context.Context, key string, take func(*concurr
 		}
 		return nil, fmt.Errorf("peer: %w", err)
 	}
-	return l.c.Granted(ctx, &concurrentLease{of: l, s: s, m: m, token: uint64(m.Header().Revision)}) //nolint:gosec // revisions are positive
+	return l.c.Granted(ctx, nil, &concurrentLease{of: l, s: s, m: m, token: uint64(m.Header().Revision)}) //nolint:gosec // revisions are positive
 }
 
 func (l *concurrent) Close() error {

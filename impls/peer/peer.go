@@ -110,29 +110,21 @@ func (c counter) ProcessPipelineHook(next library.ProcessPipelineHook) library.P
 	}
 }
 
-// poll calls try as [lock.Poll] does, with the library's own delay between two
-// calls; nil takes that of c.Retry.
-func poll(ctx context.Context, c lock.Config, delay func() time.Duration, try func(context.Context) (bool, error)) error {
+// wait waits with the library's own delay between two attempts; nil takes that of
+// c.Retry.
+func wait(c lock.Config, delay func() time.Duration) lock.Wait {
 	if delay == nil {
-		return lock.Poll(ctx, c, try)
+		return lock.Wait{Config: c}
 	}
-	once := c
-	once.Retry.Limit = 1
-	for n := 1; ; n++ {
-		err := lock.Poll(ctx, once, try)
-		if !errors.Is(err, lock.ErrHeld) {
-			return err
-		}
-		if c.Retry.Limit > 0 && n >= c.Retry.Limit {
-			return fmt.Errorf("%w (after %d attempts)", lock.ErrHeld, n)
-		}
+	return lock.Wait{Config: c, Sleep: func(ctx context.Context, _ int) error {
 		timer := time.NewTimer(delay())
+		defer timer.Stop()
 		select {
-		case <-ctx.Done(): // the next attempt says so
-			timer.Stop()
+		case <-ctx.Done():
 		case <-timer.C:
 		}
-	}
+		return nil
+	}}
 }
 
 // doubt marks the error of a command that grants or frees a key as uncertain,

@@ -53,30 +53,23 @@ func (r *redislocker) Acquire(ctx context.Context, key string) (lock.Lease, erro
 }
 
 func (r *redislocker) TryAcquire(ctx context.Context, key string) (lock.Lease, error) {
-	once := r.c
-	once.Retry.Limit = 1
-	return r.acquire(ctx, once, key)
+	return r.acquire(ctx, r.c.Once(), key)
 }
 
 func (r *redislocker) acquire(ctx context.Context, c lock.Config, key string) (lock.Lease, error) {
-	var lease *redislockLease
-	err := poll(ctx, c, r.delay, func(ctx context.Context) (bool, error) {
+	return wait(c, r.delay).Acquire(ctx, func(ctx context.Context) (lock.Lease, error) {
 		sent := time.Now()
 		held, err := r.locks.Obtain(ctx, key, c.TTL, nil)
 		switch {
 		case errors.Is(err, redislock.ErrNotObtained):
-			return false, nil
+			return nil, nil
 		case err != nil:
-			return false, doubt(err)
+			return nil, doubt(err)
 		}
-		lease = &redislockLease{held: held}
+		lease := &redislockLease{held: held}
 		lease.lasts(sent, c.TTL)
-		return true, nil
+		return lease, nil
 	})
-	if err != nil {
-		return nil, err
-	}
-	return c.Granted(ctx, lease)
 }
 
 func (r *redislocker) Close() error { return r.client.Close() }

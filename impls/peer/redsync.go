@@ -77,15 +77,13 @@ func (s *redsyncer) Acquire(ctx context.Context, key string) (lock.Lease, error)
 }
 
 func (s *redsyncer) TryAcquire(ctx context.Context, key string) (lock.Lease, error) {
-	once := s.c
-	once.Retry.Limit = 1
-	return s.acquire(ctx, once, key)
+	return s.acquire(ctx, s.c.Once(), key)
 }
 
 func (s *redsyncer) acquire(ctx context.Context, c lock.Config, key string) (lock.Lease, error) {
 	lease := &redsyncLease{nodes: len(s.clients), mutex: s.sync.NewMutex(key, redsync.WithExpiry(c.TTL), redsync.WithTries(1))}
 	heard := time.Now()
-	err := poll(ctx, c, s.delay, func(ctx context.Context) (bool, error) {
+	return wait(c, s.delay).Acquire(ctx, func(ctx context.Context) (lock.Lease, error) {
 		err := lease.mutex.TryLockContext(ctx)
 		refused, silent := answers(err)
 		if refused > 0 {
@@ -93,18 +91,14 @@ func (s *redsyncer) acquire(ctx context.Context, c lock.Config, key string) (loc
 		}
 		switch {
 		case err == nil:
-			return true, nil
+			return lease, nil
 		case silent == 0, errors.Is(err, redsync.ErrFailed):
-			return false, nil
+			return nil, nil
 		case c.Retry.Limit != 1 && (refused > 0 || short(err) && time.Since(heard) < c.Timeout):
-			return false, nil // redsync tries again
+			return nil, nil // redsync tries again
 		}
-		return false, doubt(err)
+		return nil, doubt(err)
 	})
-	if err != nil {
-		return nil, err
-	}
-	return c.Granted(ctx, lease)
 }
 
 // answers counts the servers that said that the key is not ours, and those of

@@ -4,7 +4,6 @@ import (
 	"context"
 	_ "embed" // the scripts
 	"errors"
-	"fmt"
 	"strconv"
 	"sync"
 	"time"
@@ -126,31 +125,20 @@ func (l *blpopLocker) Close() error {
 // Config.Retry is not looked at but for its Limit, and where no connection is
 // to be had for the wait.
 func (l *blpopLocker) Acquire(ctx context.Context, key string) (lock.Lease, error) {
-	uncut := context.WithoutCancel(ctx)
 	owner := l.Owner()
-	woken := false
-	for n := 1; ; n++ {
-		if ctx.Err() != nil {
-			if woken {
-				l.passSignal(uncut, key)
-			}
-			return nil, fmt.Errorf("redis: wait ended after %d attempts: %w", n-1, lock.Ended(ctx))
-		}
-		l.Config.Count.Attempt()
-		lease, err := l.take(uncut, key, owner)
-		if err != nil {
-			return nil, err
-		}
-		if lease != nil {
-			return l.Config.Granted(ctx, lease)
-		}
-		if l.Config.Retry.Limit > 0 && n >= l.Config.Retry.Limit {
-			return nil, fmt.Errorf("%w (after %d attempts)", lock.ErrHeld, n)
-		}
-		if woken, err = l.sleep(ctx, key, n-1); err != nil {
-			return nil, err
-		}
+	woken := false // by a signal, and no attempt made since
+	wait := lock.Wait{Config: l.Config, Closed: l.closed, Sleep: func(ctx context.Context, n int) (err error) {
+		woken, err = l.sleep(ctx, key, n)
+		return err
+	}}
+	lease, err := wait.Acquire(ctx, func(ctx context.Context) (lock.Lease, error) {
+		woken = false
+		return l.take(ctx, key, owner)
+	})
+	if woken {
+		l.passSignal(context.WithoutCancel(ctx), key)
 	}
+	return lease, err
 }
 
 // popped is how a BLPOP ended.

@@ -45,21 +45,12 @@ func (l *locker) Acquire(ctx context.Context, key string) (lock.Lease, error) {
 }
 
 func (l *locker) TryAcquire(ctx context.Context, key string) (lock.Lease, error) {
-	once := l.Config
-	once.Retry.Limit = 1
-	return l.poll(ctx, once, key)
+	return l.poll(ctx, l.Config.Once(), key)
 }
 
 func (l *locker) poll(ctx context.Context, c lock.Config, key string) (lock.Lease, error) {
-	var lease lock.Lease
 	owner := l.Owner()
-	err := lock.Poll(ctx, c, func(ctx context.Context) (bool, error) {
-		var err error
-		lease, err = l.take(ctx, key, owner)
-		return lease != nil, err
+	return lock.Wait{Config: c}.Acquire(ctx, func(ctx context.Context) (lock.Lease, error) {
+		return l.take(ctx, key, owner)
 	})
-	if err != nil {
-		return nil, err
-	}
-	return l.Config.Granted(ctx, lease)
 }

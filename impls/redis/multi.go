@@ -92,9 +92,7 @@ func (m *multiLocker) Acquire(ctx context.Context, key string) (lock.Lease, erro
 }
 
 func (m *multiLocker) TryAcquire(ctx context.Context, key string) (lock.Lease, error) {
-	once := m.Config
-	once.Retry.Limit = 1
-	return m.poll(ctx, once, []string{key})
+	return m.poll(ctx, m.Config.Once(), []string{key})
 }
 
 // AcquireMulti takes keys in whatever order they are given; a key that is named

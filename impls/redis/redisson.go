@@ -146,9 +146,7 @@ func (r *redisson) Acquire(ctx context.Context, key string) (lock.Lease, error) 
 }
 
 func (r *redisson) TryAcquire(ctx context.Context, key string) (lock.Lease, error) {
-	once := r.Config
-	once.Retry.Limit = 1
-	return r.acquire(ctx, once, r.rule, key, r.newOwner(), true)
+	return r.acquire(ctx, r.Config.Once(), r.rule, key, r.newOwner(), true)
 }
 
 func (r *redisson) AcquireAs(ctx context.Context, key, owner string) (lock.Lease, error) {
@@ -222,36 +220,16 @@ func (r *redisson) acquire(ctx context.Context, c lock.Config, rule rule, key, o
 			err = r.leave(ctx, rule, key, owner, err)
 		}
 	}()
-	var timer *time.Timer
-	uncut := context.WithoutCancel(ctx) // why: see lock.Poll
-	for n := 0; ; n++ {
-		if ctx.Err() != nil {
-			return nil, fmt.Errorf("redis: wait ended after %d attempts: %w", n, lock.Ended(ctx))
-		}
-		select {
-		case <-r.closing:
-			return nil, wire.ErrClosed
-		default:
-		}
-		c.Count.Attempt()
-		l, left, err := r.try(uncut, rule, key, owner, sole, waits)
-		switch {
-		case err != nil:
-			return nil, err
-		case l != nil:
-			return r.Config.Granted(ctx, l)
-		case c.Retry.Limit > 0 && n+1 >= c.Retry.Limit:
-			return nil, fmt.Errorf("%w (after %d attempts)", lock.ErrHeld, n+1)
-		}
-		refused, woken = true, false
+	var left time.Duration
+	wait := lock.Wait{Config: c, Closed: r.closing, Sleep: func(ctx context.Context, n int) (err error) {
 		var wake chan struct{}
 		nap := min(left, c.TTL)
 		if r.hub != nil {
 			if w == nil {
 				if w, err = r.hub.join(ctx, rule.channel(key, owner)); err != nil {
-					return nil, fmt.Errorf("redis: subscribe: %w", err)
+					return fmt.Errorf("redis: subscribe: %w", err)
 				}
-				continue
+				return nil
 			}
 			wake = w.woken
 			if r.hub.lost.Load() {
@@ -264,12 +242,8 @@ func (r *redisson) acquire(ctx context.Context, c lock.Config, rule rule, key, o
 		if r.hub == nil || c.Retry.Limit > 0 { // a limit is one of time, too
 			nap = min(nap, c.Retry.Next(n))
 		}
-		if timer == nil {
-			timer = time.NewTimer(nap)
-			defer timer.Stop()
-		} else {
-			timer.Reset(nap)
-		}
+		timer := time.NewTimer(nap)
+		defer timer.Stop()
 		select {
 		case <-ctx.Done():
 		case <-r.closing:
@@ -277,7 +251,14 @@ func (r *redisson) acquire(ctx context.Context, c lock.Config, rule rule, key, o
 			woken = true
 		case <-timer.C:
 		}
-	}
+		return nil
+	}}
+	return wait.Acquire(ctx, func(ctx context.Context) (l lock.Lease, err error) {
+		if l, left, err = r.try(ctx, rule, key, owner, sole, waits); l == nil && err == nil {
+			refused, woken = true, false
+		}
+		return l, err
+	})
 }
 
 // leave takes a waiter out of the queue on the server, if there is one, and returns the

@@ -92,9 +92,7 @@ func (r *redlock) Acquire(ctx context.Context, key string) (lock.Lease, error) {
 }
 
 func (r *redlock) TryAcquire(ctx context.Context, key string) (lock.Lease, error) {
-	once := r.Config
-	once.Retry.Limit = 1
-	return r.poll(ctx, once, key)
+	return r.poll(ctx, r.Config.Once(), key)
 }
 
 // poll makes attempts until one is granted. The service has failed when no attempt was
@@ -115,7 +113,7 @@ func (r *redlock) poll(ctx context.Context, c lock.Config, key string) (lock.Lea
 	})
 	switch {
 	case err == nil:
-		return r.Config.Granted(ctx, lease)
+		return r.Config.Granted(ctx, nil, lease)
 	case lock.Died(err):
 		return nil, err
 	case failed != nil && errors.Is(err, lock.ErrHeld):

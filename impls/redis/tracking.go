@@ -136,19 +136,15 @@ func (l *tracked) forget(key string) {
 
 // TryAcquire tracks nothing, since it does not wait.
 func (l *tracked) TryAcquire(ctx context.Context, key string) (lock.Lease, error) {
-	if err := lock.Over(ctx, l.closed); err != nil {
-		return nil, err
-	}
-	l.Config.Count.Attempt()
-	owner, sent := l.Owner(), time.Now()
-	ok, err := l.set(context.WithoutCancel(ctx), key, owner)
-	switch {
-	case err != nil:
-		return nil, err
-	case !ok:
-		return nil, lock.ErrHeld
-	}
-	return l.Config.Granted(ctx, l.lease(key, owner, sent))
+	owner := l.Owner()
+	wait := lock.Wait{Config: l.Config.Once(), Closed: l.closed}
+	return wait.Acquire(ctx, func(ctx context.Context) (lock.Lease, error) {
+		sent := time.Now()
+		if ok, err := l.set(ctx, key, owner); !ok {
+			return nil, err
+		}
+		return l.lease(key, owner, sent), nil
+	})
 }
 
 func (l *tracked) Acquire(ctx context.Context, key string) (lock.Lease, error) {
@@ -163,25 +159,19 @@ func (l *tracked) Acquire(ctx context.Context, key string) (lock.Lease, error) {
 	// Made before the first attempt: the message may come before the answer does.
 	change := l.await(key)
 	defer l.forget(key)
-	owner, uncut := l.Owner(), context.WithoutCancel(ctx)
-	for n := 1; ; n++ {
-		if err := lock.Over(ctx, l.closed); err != nil {
-			return nil, err
-		}
-		l.Config.Count.Attempt()
-		sent := time.Now()
-		left, err := l.ask(uncut, key, owner)
-		if err != nil {
-			return nil, err
-		}
-		if left == 0 {
-			return l.Config.Granted(ctx, l.lease(key, owner, sent))
-		}
-		if l.Config.Retry.Limit > 0 && n >= l.Config.Retry.Limit {
-			return nil, fmt.Errorf("%w (after %d attempts)", lock.ErrHeld, n)
-		}
+	owner := l.Owner()
+	var left time.Duration
+	wait := lock.Wait{Config: l.Config, Closed: l.closed, Sleep: func(ctx context.Context, _ int) error {
 		l.sleep(ctx, change, left)
-	}
+		return nil
+	}}
+	return wait.Acquire(ctx, func(ctx context.Context) (_ lock.Lease, err error) {
+		sent := time.Now()
+		if left, err = l.ask(ctx, key, owner); err != nil || left > 0 {
+			return nil, err
+		}
+		return l.lease(key, owner, sent), nil
+	})
 }
 
 // ask makes one attempt. It returns how long to wait for a change at most, or 0 if

@@ -254,7 +254,7 @@ func (b *bound) take(ctx context.Context, key string, ask func(context.Context, 
 	}
 	l := &held{bound: b, s: s, key: key}
 	l.Kept = b.keep.Keep(b.c, sent, l.renew)
-	return b.granted(ctx, l)
+	return b.c.Granted(ctx, b.closed, l)
 }
 
 // ping asks on s whether it is there. It is not cut short: a driver that gives up on

@@ -2,7 +2,6 @@ package sql
 
 import (
 	"context"
-	"fmt"
 	"time"
 
 	"github.com/lockbench/lockbench/impls/lock"
@@ -77,7 +76,6 @@ func (w *woken) Close() error {
 func (w *woken) Acquire(ctx context.Context, key string) (lease lock.Lease, err error) {
 	ctx, cancel := w.untilClosed(ctx)
 	defer cancel()
-	uncut := context.WithoutCancel(ctx) // why: see lock.Poll
 	owner := w.owner()
 	var s *seat
 	defer func() {
@@ -90,33 +88,23 @@ func (w *woken) Acquire(ctx context.Context, key string) (lease lock.Lease, err 
 			s.sleep(ctx, w.c.TTL)
 		}
 	}
-	for n := 0; ; n++ {
-		if ctx.Err() != nil {
-			return nil, fmt.Errorf("sql: wait ended after %d attempts: %w", n, lock.Ended(ctx))
-		}
-		w.c.Count.Attempt()
-		lease, err := w.take(uncut, key, owner)
-		switch {
-		case err != nil:
-			return nil, err
-		case lease != nil:
-			return w.granted(ctx, lease)
-		case w.c.Retry.Limit > 0 && n+1 >= w.c.Retry.Limit:
-			return nil, fmt.Errorf("%w (after %d attempts)", lock.ErrHeld, n+1)
-		}
+	sleep := func(ctx context.Context, n int) error {
 		if s == nil {
 			var hears bool
 			if s, hears = w.ear.join(key); hears {
-				continue // what was freed before is told to nobody
+				return nil // what was freed before is told to nobody
 			}
 		}
 		s.told = false
-		nap, err := w.nap(uncut, key, n, s.freed)
-		if err != nil {
-			return nil, err
+		nap, err := w.nap(context.WithoutCancel(ctx), key, n, s.freed)
+		if err == nil {
+			s.sleep(ctx, nap)
 		}
-		s.sleep(ctx, nap)
+		return err
 	}
+	return lock.Wait{Config: w.c, Closed: w.closed, Sleep: sleep}.Acquire(ctx, func(ctx context.Context) (lock.Lease, error) {
+		return w.take(ctx, key, owner)
+	})
 }
 
 // nap is how long a waiter sleeps at most after its n-th attempt, counted from 0. Who

@@ -271,26 +271,14 @@ func (p *polling) Acquire(ctx context.Context, key string) (lock.Lease, error) {
 
 // TryAcquire asks once.
 func (p *polling) TryAcquire(ctx context.Context, key string) (lock.Lease, error) {
-	once := p.c
-	once.Retry.Limit = 1
-	return p.poll(ctx, once, key)
+	return p.poll(ctx, p.c.Once(), key)
 }
 
 func (p *polling) poll(ctx context.Context, c lock.Config, key string) (lock.Lease, error) {
-	// Close ends the sleep between two attempts, too.
-	ctx, cancel := p.untilClosed(ctx)
-	defer cancel()
-	var lease lock.Lease
 	owner := p.owner()
-	err := lock.Poll(ctx, c, func(ctx context.Context) (bool, error) {
-		var err error
-		lease, err = p.take(ctx, key, owner)
-		return lease != nil, err
+	return lock.Wait{Config: c, Closed: p.closed}.Acquire(ctx, func(ctx context.Context) (lock.Lease, error) {
+		return p.take(ctx, key, owner)
 	})
-	if err != nil {
-		return nil, err
-	}
-	return p.granted(ctx, lease)
 }
 
 // untilClosed is ctx that ends with the Locker, too.
@@ -305,15 +293,6 @@ func (s *store) untilClosed(ctx context.Context) (context.Context, context.Cance
 		}
 	}()
 	return ctx, sync.OnceFunc(func() { close(done); cancel(nil) })
-}
-
-// granted returns lease, or gives it back if the caller has stopped waiting or the
-// Locker is closed.
-func (s *store) granted(ctx context.Context, lease lock.Lease) (lock.Lease, error) {
-	if over := lock.Over(ctx, s.closed); over != nil {
-		return nil, s.c.GiveBack(ctx, lease, over)
-	}
-	return lease, nil
 }
 
 var _ lock.Tryer = (*polling)(nil)

@@ -203,11 +203,7 @@ func (c *cohortLocker) accept(ctx context.Context, o outcome) (lock.Lease, error
 	if o.err != nil {
 		return nil, o.err
 	}
-	ended := c.locker.over(ctx)
-	if ended == nil {
-		return o.lease, nil
-	}
-	return nil, c.locker.Config.GiveBack(ctx, o.lease, ended)
+	return c.locker.Config.Granted(ctx, c.locker.closed, o.lease)
 }
 
 // leave ends the wait of a caller that waits no longer.
