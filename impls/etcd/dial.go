@@ -72,8 +72,7 @@ func Dial(ctx context.Context, d lock.Deployment, c lock.Config) (client *client
 	ctx, cancel := context.WithTimeout(ctx, c.Timeout)
 	defer cancel()
 	if err := reach(ctx, client); err != nil {
-		_ = client.Close() // whatever it says, err came first
-		return nil, "", fmt.Errorf("etcd: %s cannot be reached: %w", where, oneLine(plain(err)))
+		return nil, "", lock.Discard(client, fmt.Errorf("etcd: %s cannot be reached: %w", where, oneLine(plain(err))))
 	}
 	return client, where, nil
 }

@@ -45,8 +45,7 @@ func open(ctx context.Context, d lock.Deployment, c lock.Config) (lock.Locker, e
 	l := &locker{c: c, where: where, client: client, done: make(chan struct{}), down: make(chan struct{})}
 	l.batch = &lock.Batch{Renew: l.renew, Most: atMost}
 	if _, err := l.session(ctx); err != nil {
-		_ = client.Close() // whatever it says, err came first
-		return nil, err
+		return nil, lock.Discard(client, err)
 	}
 	l.minds.Go(l.mind)
 	return l, nil

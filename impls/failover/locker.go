@@ -63,8 +63,7 @@ func (s *service) open(ctx context.Context, d lock.Deployment, c lock.Config) (*
 		l.engines = append(l.engines, &engine{Engine: e, d: at[i]})
 	}
 	if err := l.begin(ctx, authority); err != nil {
-		_ = l.Close() // why we part matters more than how
-		return nil, err
+		return nil, lock.Discard(l, err)
 	}
 	return l, nil
 }

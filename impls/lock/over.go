@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 )
 
 // ErrClosed is the error of a call on a Locker that was closed before or meanwhile.
@@ -48,5 +49,12 @@ func (c Config) GiveBack(ctx context.Context, lease Lease, why error) error {
 	if err := lease.Release(ctx); err != nil && !errors.Is(err, ErrLost) {
 		return fmt.Errorf("%w; the key could not be given back: %w: %w", why, ErrUncertain, err)
 	}
+	return why
+}
+
+// Discard closes what is of no use because of why, and returns why, which matters more
+// than how they part.
+func Discard(c io.Closer, why error) error {
+	_ = c.Close()
 	return why
 }

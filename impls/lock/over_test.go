@@ -90,3 +90,18 @@ func TestGranted(t *testing.T) {
 		}
 	}
 }
+
+// door is what says how it was closed.
+type door struct{ closed int }
+
+func (d *door) Close() error {
+	d.closed++
+	return errors.New("it jams")
+}
+
+func TestDiscard(t *testing.T) {
+	why, d := errors.New("no answer"), new(door)
+	if err := lock.Discard(d, why); !errors.Is(err, why) || err.Error() != why.Error() || d.closed != 1 {
+		t.Errorf("%v, closed %d times, want %v and once", err, d.closed, why)
+	}
+}

@@ -136,8 +136,7 @@ func openZK(ctx context.Context, d lock.Deployment, c lock.Config) (*zkLocker, e
 	case <-ctx.Done():
 		err = lock.Ended(ctx)
 	}
-	_ = l.Close() // why matters more than how we part
-	return nil, fmt.Errorf("peer: %s: %w", strings.Join(hosts, ","), err)
+	return nil, lock.Discard(l, fmt.Errorf("peer: %s: %w", strings.Join(hosts, ","), err))
 }
 
 func (l *zkLocker) Acquire(ctx context.Context, key string) (lock.Lease, error) {

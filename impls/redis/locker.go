@@ -33,8 +33,7 @@ func choosy(dial wire.Dial, algorithm func(context.Context, *wire.Session) (take
 		}
 		attempt, err := algorithm(ctx, s)
 		if err != nil {
-			_ = s.Conn.Close() // the first error is the one that matters
-			return nil, err
+			return nil, lock.Discard(s.Conn, err)
 		}
 		return &locker{Session: s, take: attempt}, nil
 	}

@@ -55,8 +55,7 @@ func tracking(client string, dial wire.Dial) lock.Variant {
 			}
 			l.reads, err = track(ctx, s.Conn, l.changed)
 			if err != nil {
-				_ = s.Conn.Close() // the first error is the one that matters
-				return nil, err
+				return nil, lock.Discard(s.Conn, err)
 			}
 			return l, nil
 		},

@@ -63,8 +63,7 @@ func binder(d *dialect, table string, w way) func(context.Context, lock.Deployme
 		}
 		side, err := d.open(dep.Nodes[0], s.c)
 		if err != nil {
-			_ = s.Close() // why matters more than how we part
-			return nil, err
+			return nil, lock.Discard(s, err)
 		}
 		side.SetMaxOpenConns(1)
 		return &bound{store: s, way: w, side: side, known: make(map[any]int64), open: make(map[*session]struct{})}, nil

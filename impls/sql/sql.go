@@ -74,8 +74,7 @@ func open(ctx context.Context, d *dialect, table string, dep lock.Deployment, c 
 	ctx, cancel := context.WithTimeout(ctx, max(c.Timeout, lock.DefaultTimeout))
 	defer cancel()
 	if err := s.prepare(ctx, table); err != nil {
-		_ = db.Close() // why matters more than how we part
-		return nil, fmt.Errorf("sql: %s: %w", dep.Nodes[0], oneLine(err))
+		return nil, lock.Discard(db, fmt.Errorf("sql: %s: %w", dep.Nodes[0], oneLine(err)))
 	}
 	return s, nil
 }

@@ -119,8 +119,7 @@ func connect(ctx context.Context, d lock.Deployment, c lock.Config) (*session, e
 		err = lock.Ended(ctx)
 	}
 	close(s.keeper)
-	_ = s.Close() // why matters more than how we part
-	return nil, fmt.Errorf("zookeeper: %s: %w", strings.Join(at, ","), err)
+	return nil, lock.Discard(s, fmt.Errorf("zookeeper: %s: %w", strings.Join(at, ","), err))
 }
 
 func (s *session) upNow() chan struct{} {

@@ -89,8 +89,7 @@ func open(ctx context.Context, dial wire.Dial, d lock.Deployment, c lock.Config)
 	opening, cancel := context.WithTimeout(ctx, s.Config.Timeout)
 	defer cancel()
 	if err := h.openInboxes(opening, d.Nodes[0]); err != nil {
-		_ = s.Conn.Close()
-		return nil, fmt.Errorf("redis: cannot listen: %w", err)
+		return nil, lock.Discard(s.Conn, fmt.Errorf("redis: cannot listen: %w", err))
 	}
 	h.running.Go(h.checkKeys)
 	h.running.Go(h.checkSleepers)

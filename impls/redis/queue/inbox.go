@@ -136,8 +136,7 @@ func (b *inbox) open(ctx context.Context, conn wire.Conn, channel string) error 
 		return err
 	}
 	if err := sub.Add(ctx, channel); err != nil {
-		_ = sub.Close() // the first error is the one that matters
-		return err
+		return lock.Discard(sub, err)
 	}
 	b.sub = sub
 	return nil

@@ -186,8 +186,7 @@ func dialSentinels(a wire.Address, n int, c lock.Config) *watched {
 			err = wire.ErrNoMaster
 		}
 		if err != nil {
-			_ = rc.Close() // the first error is the one that matters
-			return nil, err
+			return nil, lock.Discard(rc, err)
 		}
 		return rc, nil
 	}), masters: m}

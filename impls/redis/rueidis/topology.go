@@ -204,8 +204,7 @@ func dialSentinels(a wire.Address, c lock.Config) (*watched, error) {
 			err = wire.ErrNoMaster
 		}
 		if err != nil {
-			_ = nc.Close() // the first error is the one that matters
-			return nil, err
+			return nil, lock.Discard(nc, err)
 		}
 		return m.Track(nc, u.Host), nil
 	})(uncached)

@@ -41,8 +41,7 @@ func Connect(ctx context.Context, dial Dial, ep lock.Endpoint, c lock.Config) (C
 		return conn, nil
 	}
 	// The first error is the one that matters.
-	_ = conn.Close()
-	return nil, err
+	return nil, lock.Discard(conn, err)
 }
 
 // Reach is Connect for every node of d.

@@ -119,8 +119,7 @@ func (m *Masters) watch(ctx context.Context) error {
 		return err
 	}
 	if err := sub.Add(ctx, switchMaster); err != nil {
-		_ = sub.Close() // the first error is the one that matters
-		return err
+		return lock.Discard(sub, err)
 	}
 	done := make(chan struct{})
 	m.subscription = &masterSubscription{Subscription: sub, again: again, done: done}
