@@ -32,7 +32,7 @@ func insert(d *dialect) lock.Variant {
 				case s.stoodBack(err) || err == nil && rows == 0:
 					return nil, nil
 				case err != nil:
-					return nil, l.undo(ctx, err)
+					return nil, s.undo(ctx, err, s.d.free, []byte(key), owner)
 				}
 				return l, nil
 			}, nil
@@ -44,21 +44,6 @@ func insert(d *dialect) lock.Variant {
 type row struct {
 	*store
 	key, owner string
-}
-
-// undo tidies up after an INSERT that may have run although it returned err. Only a
-// row that was there and is now deleted proves that nothing is held: one that was
-// not may yet come.
-func (r *row) undo(ctx context.Context, err error) error {
-	if !r.lostAnswer(err) {
-		return err
-	}
-	ctx, cancel := r.c.Bounded(ctx)
-	defer cancel()
-	if rows, _, e := r.exec(ctx, "undo", r.d.free, []byte(r.key), r.owner); e == nil && rows == 1 {
-		return oneLine(err)
-	}
-	return r.doubt(err)
 }
 
 func (r *row) Release(ctx context.Context) error {

@@ -58,7 +58,7 @@ func (s *store) takeLease(ctx context.Context, key, owner string) (lock.Lease, e
 	case s.stoodBack(err):
 		return nil, nil
 	case err != nil:
-		return nil, l.undo(ctx, err)
+		return nil, s.undo(ctx, err, s.d.leaseFree, []byte(key), owner)
 	}
 	l.deadline.Store(new(sent.Add(s.c.TTL)))
 	return l, nil
@@ -87,19 +87,6 @@ type timed struct {
 	key, owner string
 	token      int64
 	deadline   atomic.Pointer[time.Time] // Guard may look while Extend moves it
-}
-
-// undo tidies up after a statement that may have run although it returned err.
-func (t *timed) undo(ctx context.Context, err error) error {
-	if !t.lostAnswer(err) {
-		return err
-	}
-	ctx, cancel := t.c.Bounded(ctx)
-	defer cancel()
-	if rows, _, e := t.exec(ctx, "undo", t.d.leaseFree, []byte(t.key), t.owner); e == nil && rows == 1 {
-		return oneLine(err)
-	}
-	return t.doubt(err)
 }
 
 // Token counts the grants of the key.

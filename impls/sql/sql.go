@@ -221,6 +221,21 @@ func (s *store) doubt(err error) error {
 	return err
 }
 
+// undo tidies up by statement after one that may have granted a key although it
+// returned err. Only a row that was there and is now deleted or put back proves that
+// nothing is held: one that was not may yet come.
+func (s *store) undo(ctx context.Context, err error, statement string, args ...any) error {
+	if !s.lostAnswer(err) {
+		return err
+	}
+	ctx, cancel := s.c.Bounded(ctx)
+	defer cancel()
+	if rows, _, e := s.exec(ctx, "undo", statement, args...); e == nil && rows == 1 {
+		return oneLine(err)
+	}
+	return s.doubt(err)
+}
+
 // freed turns what became of a release into the result of Release.
 func (s *store) freed(rows int64, err error) error {
 	switch {

@@ -53,7 +53,7 @@ func (s *store) takeVersion(ctx context.Context, key, owner string) (lock.Lease,
 	case s.stoodBack(err) || err == nil && rows == 0:
 		return nil, nil
 	case err != nil:
-		return nil, l.undo(ctx, err)
+		return nil, s.undo(ctx, err, s.d.swapBack, []byte(key), l.version, owner)
 	}
 	return l, nil
 }
@@ -63,19 +63,6 @@ type versioned struct {
 	*store
 	key, owner string
 	version    int64
-}
-
-// undo tidies up after a swap that may have run although it returned err.
-func (v *versioned) undo(ctx context.Context, err error) error {
-	if !v.lostAnswer(err) {
-		return err
-	}
-	ctx, cancel := v.c.Bounded(ctx)
-	defer cancel()
-	if rows, _, e := v.exec(ctx, "undo", v.d.swapBack, []byte(v.key), v.version, v.owner); e == nil && rows == 1 {
-		return oneLine(err)
-	}
-	return v.doubt(err)
 }
 
 // Token is the version under which the row is held; it grows by 2 from grant to
