@@ -42,7 +42,7 @@ var floors = map[string][]string{
 	"impls/zookeeper":          {"impls/lock"},
 	"impls/etcd":               {"impls/lock"},
 	"impls/failover":           {"impls/lock"},
-	"impls/peer":               {"impls/lock", "impls/etcd", "impls/redis/wire", "impls/redis/goredis"},
+	"impls/peer":               {"impls/lock", "impls/etcd", "impls/zookeeper", "impls/redis/wire", "impls/redis/goredis"},
 	"impls":                    {"impls/etcd", "impls/failover", "impls/local", "impls/lock", "impls/peer", "impls/redis", "impls/redis/goredis", "impls/redis/redigo", "impls/redis/rueidis", "impls/sql", "impls/zookeeper"},
 	"plots":                    {"results"},
 	"bench/tests":              nil,

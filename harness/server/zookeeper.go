@@ -213,18 +213,36 @@ func (n *keeperNode) rtt(ctx context.Context, count int) ([]time.Duration, error
 	return list, nil
 }
 
-// remove deletes the node of each key with all that lies below it, and returns how
-// many nodes there were.
+// noKey is a name of no key's node. To delete that node, which fails, changes nothing
+// and is a write all the same: when its answer has come, the server that was asked has
+// applied all that had been answered before, by whatever server of the ensemble.
+const noKey = "%-"
+
+// isNode reports whether a node below the root that is not ZooKeeper's own can have
+// this name. A lock on several engines names the keys of the others, too.
+func isNode(name string) bool {
+	switch name {
+	case "", ".", "..", "zookeeper":
+		return false
+	}
+	return !strings.ContainsFunc(name, func(r rune) bool { return r < ' ' || r > '~' || r == '/' })
+}
+
+// remove deletes the nodes of these names with all that lies below them, and returns
+// how many there were.
 func (n *keeperNode) remove(ctx context.Context, names []string) (int, error) {
 	sum := 0
 	err := n.do(ctx, func() error {
 		// What one server of an ensemble has, another may not have learned of yet.
-		err := n.conn.Delete(n.root+"/"+lock.NoZnode, -1)
+		err := n.conn.Delete(n.root+"/"+noKey, -1)
 		if err != nil && !errors.Is(err, zk.ErrNoNode) && !errors.Is(err, zk.ErrNoAuth) {
 			return err
 		}
 		for _, name := range names {
-			k, err := n.clear(n.root + "/" + lock.Znode(name))
+			if !isNode(name) {
+				continue
+			}
+			k, err := n.clear(n.root + "/" + name)
 			sum += k
 			if err != nil {
 				return err

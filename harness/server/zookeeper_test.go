@@ -72,11 +72,11 @@ func TestZooKeeper(t *testing.T) {
 				}
 			}
 			c.Close()
-			if n, err := s.Remove(ctx, "a/b", "nothing"); n != 3 || err != nil {
+			if n, err := s.Remove(ctx, "a%2Fb", "nothing"); n != 3 || err != nil {
 				t.Errorf("removed %d nodes of a key that had 3, error %v", n, err)
 			}
-			if n, err := s.Remove(ctx, "a/b"); n != 0 || err != nil {
-				t.Errorf("removed %d nodes of a key that had none, error %v", n, err)
+			if n, err := s.Remove(ctx, "a%2Fb", "other/x", "zookeeper", "", ".."); n != 0 || err != nil {
+				t.Errorf("removed %d nodes of a key that had none, and of names of no node, error %v", n, err)
 			}
 			for _, asked := range addrs {
 				for _, made := range addrs {

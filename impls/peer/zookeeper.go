@@ -12,6 +12,7 @@ import (
 	"github.com/go-zookeeper/zk"
 
 	"github.com/lockbench/lockbench/impls/lock"
+	"github.com/lockbench/lockbench/impls/zookeeper"
 )
 
 // zkLockVariant is the Lock of go-zookeeper/zk: the library's own, on the client
@@ -36,6 +37,7 @@ func zkLockVariant() lock.Variant {
 		Unsafe: lock.Pause,
 		Frees:  lock.BySession,
 		Over:   []lock.Topology{lock.Ensemble},
+		Keys:   zookeeper.Keys,
 		Exempt: []string{
 			// A client is closed by the end of its session, which frees what it holds.
 			"lease-lasts",
@@ -144,7 +146,7 @@ func (l *zkLocker) Acquire(ctx context.Context, key string) (lock.Lease, error) 
 		return nil, err
 	}
 	l.c.Count.Attempt()
-	own := zk.NewLock(l.conn, l.root+"/"+lock.Znode(key), zk.WorldACL(zk.PermAll))
+	own := zk.NewLock(l.conn, l.root+"/"+zookeeper.Znode(key), zk.WorldACL(zk.PermAll))
 	for range 3 {
 		l.c.Count.Cmd() // the library does not tell how many: at least create, list and delete
 	}

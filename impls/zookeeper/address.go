@@ -43,7 +43,7 @@ func address(ep lock.Endpoint) (hosts []string, root string, err error) {
 		return hosts, "", nil
 	}
 	for name := range strings.SplitSeq(path, "/") {
-		if name == "" || lock.Znode(name) != name {
+		if name == "" || Znode(name) != name {
 			return nil, "", fmt.Errorf("zookeeper: the node %q of the address holds something else than printable ASCII", "/"+path)
 		}
 	}

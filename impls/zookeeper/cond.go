@@ -50,7 +50,7 @@ var errNested = errors.New("zookeeper: Wait frees the key, but its owner has oth
 // condPath is where those that wait for cond have their nodes.
 func (m monitor) condPath(cond string) string {
 	o := m.t.of
-	return o.path(lock.Znode(m.t.who.key)) + "/cond/" + lock.Znode(cond)
+	return o.path(Znode(m.t.who.key)) + "/cond/" + Znode(cond)
 }
 
 // Wait frees the key, sleeps until it is signalled or ctx ends, and returns with
@@ -96,7 +96,7 @@ func (m monitor) Wait(ctx context.Context, cond string) error {
 	if err != nil {
 		return err
 	}
-	lockQ := o.queue(o.path(lock.Znode(t.who.key)))
+	lockQ := o.queue(o.path(Znode(t.who.key)))
 	defer lockQ.leave()
 	next, err := lockQ.enter(context.WithoutCancel(ctx), o.style, false, false)
 	if err != nil {

@@ -85,7 +85,7 @@ func (h *herd) take(ctx context.Context, key string, try bool) (*node, error) {
 	q := h.queue(h.root)
 	defer q.leave()
 	n := q.node(kazooLock(), false)
-	n.single, n.name = true, lock.Znode(key)
+	n.single, n.name = true, Znode(key)
 	for {
 		if err := h.c.Step(ctx, "create"); err != nil {
 			return nil, err
@@ -111,7 +111,7 @@ func (h *herd) take(ctx context.Context, key string, try bool) (*node, error) {
 				return nil, err
 			}
 			n = q.node(kazooLock(), false)
-			n.single, n.name = true, lock.Znode(key)
+			n.single, n.name = true, Znode(key)
 		} else if try {
 			return nil, lock.ErrHeld
 		} else if err := n.sleepHerd(ctx); err != nil {

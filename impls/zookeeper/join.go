@@ -110,7 +110,7 @@ func (r *readWrite) joinAs(ctx context.Context, who tenant) (*node, error) {
 	if held == nil {
 		return nil, nil //nolint:nilnil // a node that is not there is no error
 	}
-	q := r.queue(r.path(lock.Znode(who.key)))
+	q := r.queue(r.path(Znode(who.key)))
 	defer q.leave()
 	n, err := q.join(ctx, held)
 	if errors.Is(err, errGone) {

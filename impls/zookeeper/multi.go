@@ -67,7 +67,7 @@ func (s *several) take(ctx context.Context, keys []string, try bool) (lock.Lease
 	keys = slices.Compact(slices.Sorted(slices.Values(keys)))
 	var queues []*queue
 	for _, key := range keys {
-		q := s.queue(s.path(lock.Znode(key)))
+		q := s.queue(s.path(Znode(key)))
 		defer q.leave()
 		queues = append(queues, q)
 	}

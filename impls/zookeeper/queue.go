@@ -6,8 +6,6 @@ import (
 	"sync"
 
 	"github.com/go-zookeeper/zk"
-
-	"github.com/lockbench/lockbench/impls/lock"
 )
 
 // A queue is the node of a key, below which every owner has a node of its own with
@@ -73,11 +71,11 @@ func (q *queue) left() {
 
 // find looks for the node whose name begins with prefix, "" if there is none. The
 // server that is asked must not be behind the one that may have made it, nor
-// behind itself: see lock.NoZnode.
+// behind itself: see noZnode.
 func (q *queue) find(prefix string) (name string, err error) {
 	var list []string
 	err = q.s.do(func() (err error) {
-		err = q.s.conn.Delete(q.path+"/"+lock.NoZnode, -1)
+		err = q.s.conn.Delete(q.path+"/"+noZnode, -1)
 		if err != nil && !errors.Is(err, zk.ErrNoNode) && !errors.Is(err, zk.ErrNoAuth) {
 			return err
 		}

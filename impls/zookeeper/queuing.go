@@ -27,7 +27,7 @@ func (s *session) enter(ctx context.Context, key string, st style, shared, try b
 	}
 	defer s.calls.Done()
 	s.c.Count.Attempt()
-	q := s.queue(s.path(lock.Znode(key)))
+	q := s.queue(s.path(Znode(key)))
 	defer q.leave()
 	return q.enter(ctx, st, shared, try)
 }

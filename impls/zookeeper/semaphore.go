@@ -48,7 +48,7 @@ func (s *single) take(ctx context.Context, key string, try bool) (*node, error) 
 	}
 	defer s.calls.Done()
 	s.c.Count.Attempt()
-	path := s.path(lock.Znode(key))
+	path := s.path(Znode(key))
 	line, leases := s.queue(path+"/locks"), s.queue(path+"/leases")
 	defer line.leave()
 	defer leases.leave()

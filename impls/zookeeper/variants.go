@@ -23,6 +23,7 @@ func Variants() []lock.Variant {
 		// What is so of every lock that stands on ephemeral nodes.
 		list[i].Needs, list[i].Over = lock.Needs{Kind: "zookeeper"}, []lock.Topology{lock.Ensemble}
 		list[i].Unsafe, list[i].Frees = lock.Pause, lock.BySession
+		list[i].Keys = Keys
 	}
 	return list
 }

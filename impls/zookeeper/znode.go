@@ -1,16 +1,16 @@
-package lock
+package zookeeper
 
 import (
 	"fmt"
 	"strings"
 )
 
-// NoZnode is a name that Znode gives to no key. To delete the node of that name,
+// noZnode is a name that Znode gives to no key. To delete the node of that name,
 // which fails with "no node", changes nothing and is a write all the same: when
 // its answer has come, the server that was asked has applied all that had been
 // answered before, by whatever server of the ensemble. A sync does less: the leader
 // answers it before it has applied what it has committed and told the others of.
-const NoZnode = "%-"
+const noZnode = "%-"
 
 // Znode is the name of the node that stands for key among the children of one
 // node of ZooKeeper. Two keys never have the same name. A key of letters, digits
@@ -40,3 +40,7 @@ func Znode(key string) string {
 	}
 	return out.String()
 }
+
+// Keys is the Keys of every variant that keeps a key in one node below the root, and
+// all else below that.
+func Keys(key string) []string { return []string{Znode(key)} }

@@ -1,10 +1,8 @@
-package lock_test
+package zookeeper
 
 import (
 	"strings"
 	"testing"
-
-	"github.com/lockbench/lockbench/impls/lock"
 )
 
 func TestZnode(t *testing.T) {
@@ -14,7 +12,7 @@ func TestZnode(t *testing.T) {
 		"...": "...", "../a": "..%2Fa", "two words": "two words", "zookeeper": "%7Aookeeper", "Zookeeper": "Zookeeper",
 		"nul\x00": "nul%00", "é": "%C3%A9", "\xff": "%FF", "\x7f": "%7F", "lb:{a}:k": "lb:{a}:k",
 	} {
-		got := lock.Znode(key)
+		got := Znode(key)
 		if got != want {
 			t.Errorf("Znode(%q) is %q, want %q", key, got, want)
 		}
@@ -22,7 +20,7 @@ func TestZnode(t *testing.T) {
 			t.Errorf("%q and %q are both %q", key, other, got)
 		}
 		seen[got] = key
-		if got == lock.NoZnode {
+		if got == noZnode {
 			t.Errorf("Znode(%q) is the name of none", key)
 		}
 		if strings.ContainsAny(got, "/\x00") {
