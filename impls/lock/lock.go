@@ -1,5 +1,5 @@
 // Package lock is the contract that every distributed lock in this module
-// keeps, and the few tools that help to write one.
+// keeps, and the kit that helps to write one.
 //
 // A lock algorithm is described by a [Variant]. Its Open connects to a
 // [Deployment] and returns a [Locker]; a successful Acquire returns a [Lease]:
@@ -13,6 +13,10 @@
 // What a variant can do beyond that stands in its [Caps] and is reached by a
 // type assertion to one of the small interfaces below. Nothing in this module
 // wraps a Locker, because a wrapper hides those interfaces.
+//
+// The kit: [Wait] and [Poll] wait for a held key, [Over] says why a wait is over, a
+// [Keeper] renews leases, [Config.Bounded] and [Config.GiveBack] tidy up, and
+// [Config.Step] is where a fault may strike. [Guard] and [Do] are for who holds a key.
 package lock
 
 import (

@@ -14,8 +14,8 @@ type Wait struct {
 	Config Config
 	// Closed ends the wait once it is closed; nil never does.
 	Closed <-chan struct{}
-	// Sleep returns when it is time for another attempt, or the wait is over; its error
-	// ends the wait. N counts the attempts before this one, from 0. Nil sleeps as
+	// Sleep follows the n-th attempt in vain, counted from 0. It returns when it is time
+	// for another, or when the wait is over; its error ends the wait. Nil sleeps as
 	// Config.Retry says.
 	Sleep func(ctx context.Context, n int) error
 }
