@@ -27,7 +27,7 @@ func listCommand() command {
 		},
 		setup: func(fs *flag.FlagSet) func(context.Context, stdio) error {
 			asJSON := fs.Bool("json", false, "print a JSON array with one object for each algorithm and client library")
-			asMarkdown := fs.Bool("md", false, "print the table of README.md")
+			asMarkdown := fs.Bool("md", false, "print the table of impls/README.md")
 			into := fs.String("into", "", "write the table of -md between its markers in `FILE`")
 			return func(_ context.Context, std stdio) error {
 				all, err := named(impls.All(), fs.Args())
@@ -214,7 +214,7 @@ func or(text, otherwise string) string {
 	return text
 }
 
-// markdown is the generated table of README.md.
+// markdown is the generated table of impls/README.md.
 func markdown(all []lock.Variant) string {
 	var b strings.Builder
 	cells := func(list ...string) {

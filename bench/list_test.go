@@ -116,18 +116,18 @@ func TestListIntoWritesTheTable(t *testing.T) {
 	}
 }
 
-// The table in README.md is generated: `lockbench list -into README.md`.
+// The table in impls/README.md is generated: `lockbench list -into impls/README.md`.
 func TestReadmeIsInStep(t *testing.T) {
-	text, err := os.ReadFile("../README.md")
+	text, err := os.ReadFile("../impls/README.md")
 	if err != nil {
 		t.Fatal(err)
 	}
 	want, err := splice(string(text), markdown(impls.All()))
 	if err != nil {
-		t.Fatalf("README.md: %v", err)
+		t.Fatalf("impls/README.md: %v", err)
 	}
 	if want != string(text) {
-		t.Error("README.md is out of step: write its table with lockbench list -into README.md")
+		t.Error("impls/README.md is out of step: write its table with lockbench list -into impls/README.md")
 	}
 }
 

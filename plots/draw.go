@@ -84,13 +84,10 @@ func Draw(ctx context.Context, runs []results.Run, dir string) ([]Figure, error)
 		figures = append(figures, f)
 		return nil
 	}
-	all := sets(groups)
+	// What a sweep shows has no pictures of its own for each value of it.
+	all := sets(slices.DeleteFunc(slices.Clone(groups), sweptIn(groups)))
 	compared := slices.ContainsFunc(all, func(s set) bool { return s.locks() > 1 })
-	elsewhere := sweptSets(groups)
 	for _, s := range all {
-		if elsewhere[s.lead().Trial+s.lead().Server.Version] {
-			continue // a sweep draws it
-		}
 		if compared && s.locks() == 1 { // it has nothing to be compared with
 			figures = append(figures, Figure{Name: strings.Trim(s.suffix, "-"), Title: s.lead().Name(),
 				Missing: s.lead().Name() + " alone was measured so; its numbers stand above, and plot draws it if it gets no other runs"})

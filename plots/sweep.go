@@ -55,21 +55,26 @@ func (w *sweep) sweptAt(s *set) []int {
 	return list
 }
 
-// sweptSets are the trials that stand in the picture of a sweep: each value of it has a set
-// of its own, and nobody wants all pictures of each.
-func sweptSets(groups []results.Group) map[string]bool {
-	trials := make(map[string]bool)
+// sweptIn tells the groups of all that stand in the picture of a sweep: a set along its
+// dimension has several values of it at their number of owners.
+func sweptIn(all []results.Group) func(results.Group) bool {
+	type at struct {
+		name, trial string
+		session     string
+	}
+	in := make(map[at]bool)
+	of := func(g *results.Group) at { return at{g.Name(), g.Trial, g.Runs[0].Session} }
 	for _, w := range sweeps() {
-		for _, s := range setsAlong(groups, w.axis) {
-			if len(w.sweptAt(&s)) == 0 {
-				continue
-			}
-			for _, g := range s.groups {
-				trials[g.Trial+g.Server.Version] = true
+		for _, s := range setsAlong(all, w.axis) {
+			owners := w.sweptAt(&s)
+			for i := range s.groups {
+				if slices.Contains(owners, s.groups[i].Load.Owners) {
+					in[of(&s.groups[i])] = true
+				}
 			}
 		}
 	}
-	return trials
+	return func(g results.Group) bool { return in[of(&g)] }
 }
 
 // pictures lists what is drawn of s along w.

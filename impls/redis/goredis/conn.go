@@ -62,6 +62,30 @@ func options(u *url.URL, c lock.Config) (*goredis.Options, error) {
 		// Its text may quote the URL.
 		return nil, errors.New("go-redis does not understand the address")
 	}
+	settle(o, c)
+	return o, nil
+}
+
+// Like returns what reaches the server of client, for Open of impls/redis: its address, TLS,
+// credentials and database. The lock has connections of its own, because a client sends a
+// command again whose answer was lost, and a SET NX that is sent again finds its own key.
+// It goes on when client is closed.
+func Like(client *goredis.Client) (wire.Dial, lock.Endpoint) {
+	as := *client.Options()
+	at := lock.Endpoint("redis://" + as.Addr)
+	if as.Network == "unix" {
+		at = lock.Endpoint("unix://" + as.Addr)
+	}
+	return func(_ context.Context, _ lock.Endpoint, c lock.Config) (wire.Conn, error) {
+		o := as
+		settle(&o, c)
+		return &conn{client: goredis.NewClient(&o), c: c}, nil
+	}, at
+}
+
+// settle gives o the pool and the time-outs of c, and takes from it what a lock cannot
+// have.
+func settle(o *goredis.Options, c lock.Config) {
 	o.PoolSize = c.Conns
 	if o.PoolSize <= 0 {
 		o.PoolSize = wire.DefaultConns
@@ -80,8 +104,11 @@ func options(u *url.URL, c lock.Config) (*goredis.Options, error) {
 	o.DisableIdentity = true
 	o.MaintNotificationsConfig = &maintnotifications.Config{Mode: maintnotifications.ModeDisabled}
 	o.PipelinePoolSize = -1
-	o.Dialer = dialer(goredis.NewDialer(o))
-	return o, nil
+	dial := o.Dialer
+	if dial == nil {
+		dial = goredis.NewDialer(o)
+	}
+	o.Dialer = dialer(dial)
 }
 
 func (c *conn) Do(ctx context.Context, args ...any) (any, error) {

@@ -1,4 +1,4 @@
-package impls_test
+package sql_test
 
 import (
 	"context"
@@ -33,20 +33,8 @@ func polled(algo string) string { return strings.TrimSuffix(algo, "-notify") }
 // postgresql runs f on a server of that kind with its administrator's view.
 func postgresql(t *testing.T, f func(t *testing.T, s *server.Server, db *sql.DB)) {
 	t.Helper()
-	o, err := server.FromEnv()
-	if err != nil {
-		t.Fatal(err)
-	}
-	s := start(t, lock.Needs{Kind: "postgresql"}, o, true)
-	if s == nil {
-		t.Skip("NOT RUN: there is no postgresql here; get it with scripts/servers postgresql")
-	}
-	db, err := database(s.Kind, s.Deployment.Nodes[0])
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = db.Close() })
-	f(t, s, db)
+	s := serve(t, "postgresql")
+	f(t, s, database(t, s))
 }
 
 // listeners are the sessions whose last statement was LISTEN: that they have sent no
@@ -212,7 +200,7 @@ func TestNotifyCrowd(t *testing.T) {
 						l := opened(t, algo, s, seldom())
 						lockers = append(lockers, l)
 						for i := range owners {
-							ctx, leave := context.WithTimeout(t.Context(), patience)
+							ctx, leave := context.WithTimeout(t.Context(), time.Minute)
 							defer leave()
 							if i%4 == 3 {
 								time.AfterFunc(time.Duration(rand.Int64N(int64(30*time.Millisecond))), leave)

@@ -1,4 +1,4 @@
-package impls_test
+package sql_test
 
 import (
 	"context"

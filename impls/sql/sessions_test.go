@@ -1,4 +1,4 @@
-package impls_test
+package sql_test
 
 import (
 	"context"
@@ -6,7 +6,9 @@ import (
 	"errors"
 	"io"
 	"net/url"
+	"os"
 	"os/exec"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -14,41 +16,8 @@ import (
 
 	"github.com/lockbench/lockbench/harness/locktest"
 	"github.com/lockbench/lockbench/harness/server"
-	"github.com/lockbench/lockbench/impls"
 	"github.com/lockbench/lockbench/impls/lock"
 )
-
-// databases starts each kind of SQL server for as long as t runs, or skips.
-func databases(t *testing.T, run func(t *testing.T, s *server.Server)) {
-	for _, kind := range []string{"mysql", "postgresql"} {
-		t.Run(kind, func(t *testing.T) {
-			o := fromEnv(t)
-			s := start(t, lock.Needs{Kind: kind}, o, true)
-			if s == nil {
-				t.Skipf("NOT RUN: there is no %s here; get it with scripts/servers %s", kind, kind)
-			}
-			run(t, s)
-		})
-	}
-}
-
-// opened is a Locker of algo on s.
-func opened(t *testing.T, algo string, s *server.Server, c lock.Config) lock.Locker {
-	t.Helper()
-	for _, v := range impls.All() {
-		if v.Algo != algo || v.Needs.Kind != s.Kind {
-			continue
-		}
-		l, err := v.Open(t.Context(), s.Deployment, c)
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() { _ = l.Close() })
-		return l
-	}
-	t.Fatalf("there is no %s on %s", algo, s.Kind)
-	return nil
-}
 
 // refused fails the test unless l finds key held, as what has it.
 func refused(t *testing.T, l lock.Locker, key, what string) {
@@ -89,7 +58,7 @@ func openShell(t *testing.T, s *server.Server) *shell {
 		name, args = "mariadb", []string{"--no-defaults", "-h", u.Hostname(), "-P", u.Port(), "-u", u.User.Username(), "-n", "-N", "-B", u.Path[1:]}
 	}
 	if _, err := exec.LookPath(name); err != nil {
-		if required(s.Kind) {
+		if slices.Contains(strings.Fields(os.Getenv("LOCKBENCH_REQUIRE")), s.Kind) {
 			t.Fatalf("LOCKBENCH_REQUIRE lists %s: %v", s.Kind, err)
 		}
 		t.Skipf("NOT RUN: %s is not on PATH; get it with scripts/servers %s", name, s.Kind)
@@ -164,11 +133,7 @@ func TestAdvisoryForeign(t *testing.T) {
 			try, free = "SELECT pg_try_advisory_lock("+name+")::int", "SELECT pg_advisory_unlock("+name+")::int"
 			wait = "SELECT 1 FROM pg_advisory_lock(" + name + ")"
 		}
-		db, err := database(s.Kind, s.Deployment.Nodes[0])
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer func() { _ = db.Close() }()
+		db := database(t, s)
 		waits := func(who string) {
 			t.Helper()
 			soon(t, who+" waits in the server", func() bool { return stalled(t, db, s.Kind) == 1 })
@@ -259,11 +224,7 @@ func busySessions(ctx context.Context, db *sql.DB, kind string) (n int, err erro
 // server's own list says so as soon as Acquire has returned.
 func TestSQLWaitEnds(t *testing.T) {
 	databases(t, func(t *testing.T, s *server.Server) {
-		db, err := database(s.Kind, s.Deployment.Nodes[0])
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer func() { _ = db.Close() }()
+		db := database(t, s)
 		count := func() int {
 			n, err := busySessions(t.Context(), db, s.Kind)
 			if err != nil {
@@ -316,11 +277,7 @@ func TestSQLWaitEnds(t *testing.T) {
 // sql-for-update locks the row of its key and nothing beside it.
 func TestForUpdateLocksOneRow(t *testing.T) {
 	databases(t, func(t *testing.T, s *server.Server) {
-		db, err := database(s.Kind, s.Deployment.Nodes[0])
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer func() { _ = db.Close() }()
+		db := database(t, s)
 		l := opened(t, "sql-for-update", s, lock.Config{Conns: 4})
 		for i := range 50 { // neighbours on all sides
 			lease, err := l.Acquire(t.Context(), "row-"+strconv.Itoa(100+i))

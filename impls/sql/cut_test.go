@@ -1,4 +1,4 @@
-package impls_test
+package sql_test
 
 import (
 	"context"
@@ -14,11 +14,7 @@ import (
 // the connections that are used again.
 func TestCutWaitsKeepConnections(t *testing.T) {
 	databases(t, func(t *testing.T, s *server.Server) {
-		db, err := database(s.Kind, s.Deployment.Nodes[0])
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer func() { _ = db.Close() }()
+		db := database(t, s)
 		db.SetMaxOpenConns(1)
 		// The number that the server gave last, as each connection has the next.
 		newest := func() (n int) {
