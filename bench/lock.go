@@ -40,11 +40,15 @@ func lockCommand() command {
 		},
 		more: `
 The key is used as it stands, so that other programs can take the same one. The
-server has to be one that the others see, so none is ever started. SIGINT and SIGTERM
-are passed on to CMD, which finds its fencing token in LOCKBENCH_TOKEN if the algorithm
-has one (redis-fenced).
+server has to be one that the others see, so none is ever started. CMD finds its
+fencing token in LOCKBENCH_TOKEN if the algorithm has one (redis-fenced).
 
-If the lease ends while CMD runs, CMD gets SIGTERM and, 5 s later, SIGKILL.
+CMD has a process group of its own, which gets every signal and, where standard input
+and output are a terminal, the terminal. Stopped and continued it is together with
+lockbench. What it leaves in its group ends with it; a daemon in a session of its own
+goes on without the lock. If lockbench is killed, so is the group.
+
+If the lease ends while CMD runs, the group gets SIGTERM and, 5 s later, SIGKILL.
 redis-watchdog renews its lease; with one that nobody renews, such as
 redis-token, let -ttl exceed the longest time that CMD can take.
 
@@ -70,6 +74,9 @@ exit status:
 			fs.Var(bounded[time.Duration]{&l.config.Retry.Max, span}, "retry-max", "longest `delay` of polling (default "+lock.DefaultRetryMax.String()+")")
 			fs.Var(bounded[time.Duration]{&l.config.Timeout, span}, "timeout", "`time` for one command to the server (default "+lock.DefaultTimeout.String()+")")
 			return func(ctx context.Context, std stdio) error {
+				if guards() {
+					return guard(std)
+				}
 				l.command = fs.Args()
 				fs.Visit(func(f *flag.Flag) { l.once = l.once || f.Name == "wait" && l.wait == 0 })
 				return l.do(ctx, std)
@@ -105,9 +112,17 @@ func (l *locking) do(ctx context.Context, std stdio) error {
 	}
 	// Signals are for the command once it runs, so its part needs to see which
 	// one came; ctx only tells that one came.
-	signals := make(chan os.Signal, 8)
-	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
+	signals := make(chan os.Signal, 64)
+	signal.Notify(signals, ends()...)
 	defer signal.Stop(signals)
+	ctx, stop := signal.NotifyContext(ctx, ends()...)
+	defer stop()
+	// While the server is asked, the guard gets ready.
+	g, err := newProcessGroup()
+	if err != nil {
+		return err
+	}
+	defer g.close()
 
 	locker, err := v.Open(ctx, d, l.config)
 	if err != nil {
@@ -125,7 +140,7 @@ func (l *locking) do(ctx context.Context, std stdio) error {
 		return err
 	}
 	// The command ends by the signals that reach it, not with ctx.
-	return l.hold(ctx, std, lease, exec.CommandContext(context.WithoutCancel(ctx), path, l.command[1:]...), signals)
+	return l.hold(ctx, std, lease, exec.CommandContext(context.WithoutCancel(ctx), path, l.command[1:]...), g, signals)
 }
 
 // resolve finds the variant and the server, and says what is missing.
@@ -272,37 +287,59 @@ func stopped(signals <-chan os.Signal) error {
 }
 
 // hold runs cmd under lease and gives the lease back.
-func (l *locking) hold(ctx context.Context, std stdio, lease lock.Lease, cmd *exec.Cmd, signals <-chan os.Signal) error {
+func (l *locking) hold(ctx context.Context, std stdio, lease lock.Lease, cmd *exec.Cmd, g *processGroup, signals chan os.Signal) error {
 	// From here on a signal ends the command and not us.
 	ctx = context.WithoutCancel(ctx)
 	guarded, stop := lock.Guard(ctx, lease)
 	defer stop()
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = std.in, std.out, std.err
 	cmd.Env = environment(lease)
-	watched := terminal(std.in)
-	c, err := start(cmd, !watched)
+	moved, continued := make(chan os.Signal, 1), make(chan os.Signal, 1)
+	notifyMoved(moved, continued)
+	defer signal.Stop(moved)
+	defer signal.Stop(continued)
+	signal.Notify(signals, append(ends(), others()...)...)
+	if gone(guarded, lease) { // we were stopped before we could start it
+		stop()
+		return errors.Join(exit{exitLost, fmt.Errorf("the lease on key %q was lost before the command was started", l.key)}, l.release(ctx, lease))
+	}
+	c, err := start(cmd, g)
 	if err != nil {
 		stop()
 		return errors.Join(exit{126, err}, l.release(ctx, lease))
 	}
-	lost := false
-	for ended := false; !ended; {
+	lost, ended, again := false, false, false
+	for !ended && !lost {
 		select {
 		case <-c.ended:
 			ended = true
 		case s := <-signals:
-			// Ctrl-C on a terminal reaches the command without us.
-			if n, ok := s.(syscall.Signal); ok && (s != os.Interrupt || !watched) {
+			if n, ok := s.(syscall.Signal); ok {
 				c.signal(n)
+				if again = s == stopping && !seesStops; again {
+					c.pause(continued)
+				}
 			}
+		case <-moved:
+			again = c.rest(continued)
+		case <-continued:
+			again = true
 		case <-guarded.Done():
 			lost = true
-			complain(std.err, "lockbench lock", fmt.Errorf("the lease on key %q is lost: ending the command", l.key))
-			c.end()
-			ended = true
+		}
+		// Nobody renewed the lease while we were stopped.
+		if again && !lost {
+			if lost = gone(guarded, lease); !lost {
+				c.resume()
+			}
+			again = false
 		}
 	}
-	stop() // before Release
+	if lost {
+		complain(std.err, "lockbench lock", fmt.Errorf("the lease on key %q is lost: ending the command", l.key))
+	}
+	c.end() // with what it left in its group, which works without a lease from here on
+	stop()  // before Release
 	err = l.release(ctx, lease)
 	switch {
 	case lost:
@@ -317,6 +354,21 @@ func (l *locking) hold(ctx context.Context, std stdio, lease lock.Lease, cmd *ex
 		return exit{status: status}
 	}
 	return nil
+}
+
+// gone tells whether lease has ended by what is known now.
+func gone(guarded context.Context, lease lock.Lease) bool {
+	if d, ok := lease.(lock.Deadliner); ok {
+		if end := d.Deadline(); !end.IsZero() && !time.Now().Before(end) {
+			return true
+		}
+	}
+	select {
+	case <-lease.Lost():
+		return true
+	default:
+		return guarded.Err() != nil
+	}
 }
 
 func (l *locking) release(ctx context.Context, lease lock.Lease) error {
