@@ -102,8 +102,10 @@ func under(t testing.TB, script string, rest ...string) *exec.Cmd {
 // has the terminal again afterwards.
 func TestLockHasTheTerminal(t *testing.T) {
 	cmd := under(t, `"$0" "$@"; echo "status $?"; read y; echo "after: $y"`,
-		"bash", "-c", `trap "echo interrupted; exit 9" INT; read x; echo "read: $x"; while :; do sleep 0.02; done`)
+		"bash", "-c", `set -- $(</proc/$$/stat); echo "foreground: $(($5 == $8))"
+			trap "echo interrupted; exit 9" INT; read x; echo "read: $x"; while :; do sleep 0.02; done`)
 	d := sit(t, cmd)
+	d.sees(t, "foreground: 1") // before it asks for it
 	d.types(t, "one\n")
 	d.sees(t, "read: one")
 	d.types(t, "\x03")
