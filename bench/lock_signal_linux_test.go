@@ -179,6 +179,21 @@ func TestLockEndsWhatTheCommandLeft(t *testing.T) {
 			}
 		})
 	}
+	t.Run("before the key is free", func(t *testing.T) {
+		t.Parallel()
+		file := filepath.Join(t.TempDir(), "status")
+		try := locked(t, url, "-key", "asked", "-wait", "0", "--", "true")
+		o := finish(t, locked(t, url, append([]string{"-key", "asked", "--", "sh", "-c", `sh -c '
+				trap "\"\$@\"; echo \$? >\"\$0\"; exit" TERM
+				echo >"$0.ready"; while :; do sleep 0.02; done' "$0" "$@" >/dev/null 2>&1 &
+			until [ -e "$0.ready" ]; do sleep 0.01; done`, file, try.Path}, try.Args[1:]...)...))
+		if o != (outcome{0, "", ""}) {
+			t.Errorf("%+v", o)
+		}
+		if got, err := os.ReadFile(file); string(got) != "75\n" {
+			t.Errorf("what was left got the key with status %q (%v), want 75", got, err)
+		}
+	})
 	t.Run("lost", func(t *testing.T) {
 		t.Parallel()
 		file := filepath.Join(t.TempDir(), "pids")
