@@ -33,7 +33,7 @@ func newProcessGroup() (*processGroup, error) {
 	if err != nil {
 		return nil, err
 	}
-	g := &processGroup{guard: exec.Command(self, "lock")} //nolint:noctx // it ends with us
+	g := &processGroup{guard: exec.Command(self, "lock")}
 	g.guard.Env = append(os.Environ(), guardVariable+"=1")
 	g.guard.SysProcAttr = guardAttr()
 	if g.hold, err = g.guard.StdinPipe(); err != nil {

@@ -149,7 +149,7 @@ func TestLockKilledEndsTheGroup(t *testing.T) {
 			if err := h.Process.Kill(); err != nil {
 				t.Fatal(err)
 			}
-			_ = h.Cmd.Wait()
+			_ = h.Wait()
 			for _, pid := range all {
 				eventually(t, "the group has ended", func() bool { return !lives(pid) })
 			}
