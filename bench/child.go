@@ -9,27 +9,23 @@ import (
 	"time"
 )
 
-// patience is how long the command may take to end after SIGTERM when its lease
-// is lost.
+// patience is how long the command and what it started may take to end after SIGTERM.
 const patience = 5 * time.Second
 
-// A child is the command that runs under a lock.
+// A child is the command that runs under a lock, with all that it starts in its group.
 type child struct {
 	cmd   *exec.Cmd
+	group *processGroup
 	ended chan struct{} // closed when the command has been waited for
 	err   error         // of waiting; read it after ended
 }
 
-// start starts cmd so that, where the kernel can do that, it is ended when we
-// are killed: nobody would renew its lease any longer. Linux does it when the
-// *thread* that started it ends, so one goroutine keeps its thread.
-//
-// With own the command gets a process group of its own, so that signals reach
-// what it has started, too. A command that reads from a terminal may not have
-// one, since the terminal would stop it; Ctrl-C reaches it without us.
-func start(cmd *exec.Cmd, own bool) (*child, error) {
-	cmd.SysProcAttr = childAttr(own)
-	c := &child{cmd: cmd, ended: make(chan struct{})}
+// start starts cmd in g. Where the kernel can do that, cmd is killed when we are, even if
+// the guard of its group is killed with us. Linux does it when the *thread* that started
+// cmd ends, so one goroutine keeps its thread.
+func start(cmd *exec.Cmd, g *processGroup) (*child, error) {
+	g.admit(cmd)
+	c := &child{cmd: cmd, group: g, ended: make(chan struct{})}
 	started := make(chan error)
 	go func() {
 		runtime.LockOSThread()
@@ -47,14 +43,30 @@ func start(cmd *exec.Cmd, own bool) (*child, error) {
 	return c, nil
 }
 
-// end asks the command to end, and makes it end when it does not.
+// end asks what is left of the group to end, and makes it end when it does not.
 func (c *child) end() {
-	c.signal(syscall.SIGTERM)
+	if c.left() {
+		c.signal(syscall.SIGTERM)
+		c.resume() // what is stopped cannot end
+		for deadline := time.Now().Add(patience); c.left() && time.Now().Before(deadline); {
+			select {
+			case <-c.ended:
+				time.Sleep(5 * time.Millisecond) // others are left, whose end nobody tells
+			case <-time.After(20 * time.Millisecond):
+			}
+		}
+	}
+	c.kill()
+	<-c.ended
+}
+
+// left tells whether the command or what it started still runs.
+func (c *child) left() bool {
 	select {
 	case <-c.ended:
-	case <-time.After(patience):
-		c.signal(syscall.SIGKILL)
-		<-c.ended
+		return c.group.others()
+	default:
+		return true
 	}
 }
 

@@ -34,25 +34,29 @@ func lockCommand() command {
 			{"lockbench lock -algo sql-advisory -postgresql postgres://me@10.0.0.6/app -key j -wait 5s -- ./job", "the same on PostgreSQL, and gives up after 5 s"},
 		},
 		sections: []section{
-			{title: "flags that most calls need", flags: []string{"key", "algo", "wait", "ttl"}},
+			{title: "flags that most calls need", flags: []string{"key", "algo", "wait", "shared", "ttl"}},
 			{title: "servers", flags: serverFlags(""), about: "One is named by its flag or by $LOCKBENCH_KIND_URL, such as $LOCKBENCH_REDIS_URL; several independent ones by commas."},
 			{title: "lock", flags: []string{"client", "renew", "retry", "retry-max", "timeout"}},
 		},
 		more: `
 The key is used as it stands, so that other programs can take the same one. The
-server has to be one that the others see, so none is ever started. SIGINT and SIGTERM
-are passed on to CMD, which finds its fencing token in LOCKBENCH_TOKEN if the algorithm
-has one (redis-fenced).
+server has to be one that the others see, so none is ever started. CMD finds its
+fencing token in LOCKBENCH_TOKEN if the algorithm has one (redis-fenced).
 
-If the lease ends while CMD runs, CMD gets SIGTERM and, 5 s later, SIGKILL.
+CMD has a process group of its own, which gets every signal and, where standard input
+and output are a terminal, the terminal. Stopped and continued it is together with
+lockbench. What it leaves in its group ends with it; a daemon in a session of its own
+goes on without the lock. If lockbench is killed, so is the group.
+
+If the lease ends while CMD runs, the group gets SIGTERM and, 5 s later, SIGKILL.
 redis-watchdog renews its lease; with one that nobody renews, such as
 redis-token, let -ttl exceed the longest time that CMD can take.
 
 exit status:
   that of CMD, or 128 + N if signal N ended it
-  1    the lock could not be had: no server, wrong password, …
+  1    the lock could not be had: no server, wrong password, no answer within -wait, …
   2    misuse
-  75   the wait ended empty
+  75   the key is held by others, and -wait is over
   76   the lease was lost while CMD ran
   126  CMD could not be started
   127  CMD was not found`,
@@ -62,14 +66,19 @@ exit status:
 			fs.StringVar(&l.algo, "algo", "redis-watchdog", "`name` of the algorithm; all that use the key must agree on it")
 			fs.StringVar(&l.client, "client", "", "`name` of the client library (default the first that has the algorithm and runs on the server)")
 			fs.StringVar(&l.key, "key", "", "the `key` to hold")
-			fs.Var(bounded[time.Duration]{&l.wait, span}, "wait", "longest `time` to wait for the key (default for ever)")
+			fs.Var(bounded[time.Duration]{&l.wait, span}, "wait", "longest `time` to wait for the key; 0 tries once (default for ever)")
+			fs.BoolVar(&l.shared, "shared", false, "hold the key as a reader, together with other readers, as flock -s does")
 			fs.Var(bounded[time.Duration]{&l.config.TTL, lasting}, "ttl", "`lifetime` of the lease if nobody renews it (default "+lock.DefaultTTL.String()+")")
 			fs.Var(bounded[time.Duration]{&l.config.Renew, span}, "renew", "`time` between renewals (default a third of -ttl)")
 			fs.Var(bounded[time.Duration]{&l.config.Retry.Delay, lasting}, "retry", "first `delay` of polling (default "+lock.DefaultRetryDelay.String()+")")
 			fs.Var(bounded[time.Duration]{&l.config.Retry.Max, span}, "retry-max", "longest `delay` of polling (default "+lock.DefaultRetryMax.String()+")")
 			fs.Var(bounded[time.Duration]{&l.config.Timeout, span}, "timeout", "`time` for one command to the server (default "+lock.DefaultTimeout.String()+")")
 			return func(ctx context.Context, std stdio) error {
+				if guards() {
+					return guard(std)
+				}
 				l.command = fs.Args()
+				fs.Visit(func(f *flag.Flag) { l.once = l.once || f.Name == "wait" && l.wait == 0 })
 				return l.do(ctx, std)
 			}
 		},
@@ -82,6 +91,8 @@ type locking struct {
 	algo, client string
 	key          string
 	wait         time.Duration // 0 is for ever
+	once         bool          // tries, and does not wait
+	shared       bool          // holds the key as a reader
 	config       lock.Config
 	command      []string
 }
@@ -101,9 +112,17 @@ func (l *locking) do(ctx context.Context, std stdio) error {
 	}
 	// Signals are for the command once it runs, so its part needs to see which
 	// one came; ctx only tells that one came.
-	signals := make(chan os.Signal, 8)
-	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
+	signals := make(chan os.Signal, 64)
+	signal.Notify(signals, ends()...)
 	defer signal.Stop(signals)
+	ctx, stop := signal.NotifyContext(ctx, ends()...)
+	defer stop()
+	// While the server is asked, the guard gets ready.
+	g, err := newProcessGroup()
+	if err != nil {
+		return err
+	}
+	defer g.close()
 
 	locker, err := v.Open(ctx, d, l.config)
 	if err != nil {
@@ -121,7 +140,7 @@ func (l *locking) do(ctx context.Context, std stdio) error {
 		return err
 	}
 	// The command ends by the signals that reach it, not with ctx.
-	return l.hold(ctx, std, lease, exec.CommandContext(context.WithoutCancel(ctx), path, l.command[1:]...), signals)
+	return l.hold(ctx, std, lease, exec.CommandContext(context.WithoutCancel(ctx), path, l.command[1:]...), g, signals)
 }
 
 // resolve finds the variant and the server, and says what is missing.
@@ -142,6 +161,12 @@ func (l *locking) resolve() (lock.Variant, lock.Deployment, error) {
 		return v, d, misuse("%s has one client only, which has no name: leave -client away", l.algo)
 	case len(fits) == 0:
 		return v, d, misuse("%s has no client %q; there are %s", l.algo, l.client, words(clientsOf(same), "and"))
+	case l.once && l.shared:
+		return v, d, misuse("no lock can try once to read: give -wait a time above 0, or leave -shared away")
+	case l.shared && !fits[0].Caps.Has(lock.Shared):
+		return v, d, misuse("%s has no readers, so it cannot be -shared; there are %s", l.algo, words(able(all, lock.Shared), "and"))
+	case l.once && !fits[0].Caps.Has(lock.Try):
+		return v, d, misuse("%s cannot try once, it can only wait: give -wait a time above 0", l.algo)
 	case fits[0].Needs.Kind == "":
 		return v, d, misuse("%s lives in the memory of one process and excludes nobody else: take one that needs a server", fits[0].Name())
 	}
@@ -193,17 +218,62 @@ func (l *locking) pick(fits []lock.Variant, o server.Options) (v lock.Variant, e
 	return v, misuse("servers of %s are named, which do not exclude each other's holders: name one, or say %s", words(kinds, "and"), words(clients, "or"))
 }
 
+// able are the algorithms on servers that can do what is asked.
+func able(all []lock.Variant, what lock.Caps) []string {
+	return algosOf(slices.DeleteFunc(slices.Clone(all), func(v lock.Variant) bool {
+		return v.Needs.Kind == "" || !v.Caps.Has(what)
+	}))
+}
+
 func (l *locking) acquire(ctx context.Context, locker lock.Locker) (lock.Lease, error) {
+	tryer, _ := locker.(lock.Tryer)
+	if l.once {
+		lease, err := tryer.TryAcquire(ctx, l.key)
+		if errors.Is(err, lock.ErrHeld) {
+			err = exit{exitTimeout, fmt.Errorf("key %q is held by another owner", l.key)}
+		}
+		return lease, err
+	}
+	take := locker.Acquire
+	if l.shared {
+		take = locker.(lock.Sharer).AcquireShared
+	}
+	bounded, cancel := ctx, context.CancelFunc(func() {})
 	if l.wait > 0 {
-		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeout(ctx, l.wait)
-		defer cancel()
+		bounded, cancel = context.WithTimeout(ctx, l.wait)
 	}
-	lease, err := locker.Acquire(ctx, l.key)
-	if errors.Is(err, lock.ErrHeld) || err != nil && errors.Is(ctx.Err(), context.DeadlineExceeded) && !errors.Is(err, lock.ErrUncertain) {
-		return nil, exit{exitTimeout, fmt.Errorf("key %q is held by another owner; gave up after %s", l.key, l.wait)}
+	defer cancel()
+	lease, err := take(bounded, l.key)
+	switch {
+	case errors.Is(err, lock.ErrHeld):
+		return nil, l.held()
+	case err == nil || errors.Is(err, lock.ErrUncertain) || !errors.Is(bounded.Err(), context.DeadlineExceeded):
+		return lease, err
+	case tryer == nil:
+		return nil, exit{exitTimeout, fmt.Errorf("key %q was not granted within %s", l.key, l.wait)}
 	}
-	return lease, err
+	return nil, l.unanswered(ctx, tryer)
+}
+
+func (l *locking) held() error {
+	return exit{exitTimeout, fmt.Errorf("key %q is held by another owner; gave up after %s", l.key, l.wait)}
+}
+
+// unanswered says why the wait ended empty, which may be that the time was too short for
+// an answer. What it is granted by asking, it gives back.
+func (l *locking) unanswered(ctx context.Context, tryer lock.Tryer) error {
+	ctx, cancel := context.WithTimeout(ctx, giveBack)
+	defer cancel()
+	lease, err := tryer.TryAcquire(ctx, l.key)
+	switch {
+	case errors.Is(err, lock.ErrHeld):
+		return l.held()
+	case err == nil:
+		if err = l.release(ctx, lease); err == nil {
+			return exit{exitFailure, fmt.Errorf("key %q was not granted within %s, but it is free: give -wait more time", l.key, l.wait)}
+		}
+	}
+	return exit{exitFailure, fmt.Errorf("no answer for key %q within %s: %w", l.key, l.wait, err)}
 }
 
 // stopped is the error for a signal that came before the command was started.
@@ -217,37 +287,59 @@ func stopped(signals <-chan os.Signal) error {
 }
 
 // hold runs cmd under lease and gives the lease back.
-func (l *locking) hold(ctx context.Context, std stdio, lease lock.Lease, cmd *exec.Cmd, signals <-chan os.Signal) error {
+func (l *locking) hold(ctx context.Context, std stdio, lease lock.Lease, cmd *exec.Cmd, g *processGroup, signals chan os.Signal) error {
 	// From here on a signal ends the command and not us.
 	ctx = context.WithoutCancel(ctx)
 	guarded, stop := lock.Guard(ctx, lease)
 	defer stop()
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = std.in, std.out, std.err
 	cmd.Env = environment(lease)
-	watched := terminal(std.in)
-	c, err := start(cmd, !watched)
+	moved, continued := make(chan os.Signal, 1), make(chan os.Signal, 1)
+	notifyMoved(moved, continued)
+	defer signal.Stop(moved)
+	defer signal.Stop(continued)
+	signal.Notify(signals, append(ends(), others()...)...)
+	if gone(guarded, lease) { // we were stopped before we could start it
+		stop()
+		return errors.Join(exit{exitLost, fmt.Errorf("the lease on key %q was lost before the command was started", l.key)}, l.release(ctx, lease))
+	}
+	c, err := start(cmd, g)
 	if err != nil {
 		stop()
 		return errors.Join(exit{126, err}, l.release(ctx, lease))
 	}
-	lost := false
-	for ended := false; !ended; {
+	lost, ended, again := false, false, false
+	for !ended && !lost {
 		select {
 		case <-c.ended:
 			ended = true
 		case s := <-signals:
-			// Ctrl-C on a terminal reaches the command without us.
-			if n, ok := s.(syscall.Signal); ok && (s != os.Interrupt || !watched) {
+			if n, ok := s.(syscall.Signal); ok {
 				c.signal(n)
+				if again = s == stopping && !seesStops; again {
+					c.pause(continued)
+				}
 			}
+		case <-moved:
+			again = c.rest(continued)
+		case <-continued:
+			again = true
 		case <-guarded.Done():
 			lost = true
-			complain(std.err, "lockbench lock", fmt.Errorf("the lease on key %q is lost: ending the command", l.key))
-			c.end()
-			ended = true
+		}
+		// Nobody renewed the lease while we were stopped.
+		if again && !lost {
+			if lost = gone(guarded, lease); !lost {
+				c.resume()
+			}
+			again = false
 		}
 	}
-	stop() // before Release
+	if lost {
+		complain(std.err, "lockbench lock", fmt.Errorf("the lease on key %q is lost: ending the command", l.key))
+	}
+	c.end() // with what it left in its group, which works without a lease from here on
+	stop()  // before Release
 	err = l.release(ctx, lease)
 	switch {
 	case lost:
@@ -262,6 +354,21 @@ func (l *locking) hold(ctx context.Context, std stdio, lease lock.Lease, cmd *ex
 		return exit{status: status}
 	}
 	return nil
+}
+
+// gone tells whether lease has ended by what is known now.
+func gone(guarded context.Context, lease lock.Lease) bool {
+	if d, ok := lease.(lock.Deadliner); ok {
+		if end := d.Deadline(); !end.IsZero() && !time.Now().Before(end) {
+			return true
+		}
+	}
+	select {
+	case <-lease.Lost():
+		return true
+	default:
+		return guarded.Err() != nil
+	}
 }
 
 func (l *locking) release(ctx context.Context, lease lock.Lease) error {
