@@ -18,7 +18,7 @@ import (
 func (s *set) caption(groups []*results.Group, invalid string, extra ...string) (lines []remark) {
 	how := strings.Join(slices.DeleteFunc(slices.Clone(extra), func(e string) bool { return e == "" }), " ")
 	if how != "" {
-		lines = append(lines, remark{text: how})
+		lines = append(lines, remark{text: strings.Join(strings.Split(how, "  "), " ")})
 	}
 	e := s.lead().Env
 	where := []string{served(s.servers()), cmp.Or(e.CPU, "unknown CPU") + ", " + plural(e.Cores, "core"), load(groups) + "; " + repeats(groups)}

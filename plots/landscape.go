@@ -130,7 +130,7 @@ func landscape(s *set) (*page, string, error) {
 		l.put(&costs, results.SrvCPUPerAcq, y, circle, nanos)
 		for _, h := range l.Runs[0].Unsafe {
 			at := float64(slices.Index(hazards, h) + 1)
-			breaks.lines = append(breaks.lines, line{name: l.name, label: "", look: look{colour: alarm(), marker: cross}, loose: true, faint: 1,
+			breaks.lines = append(breaks.lines, line{name: l.name, label: "", look: look{colour: alarm(), marker: cross, plain: true}, loose: true, faint: 1,
 				points: []point{{x: at, y: y, lo: y, hi: y}}})
 		}
 		if results.IsYardstick(l.Algo) {
@@ -148,6 +148,7 @@ func landscape(s *set) (*page, string, error) {
 	costs.x = logAxis("", lo, hi*1.1, nanos)
 	rates.x.thin(3)
 	waits.x.thin(4)
+	costs.x.ticks[0].Label = "" // it would meet the last one of the panel before it
 	costs.x.thin(2)
 	breaks.x.min, breaks.x.max = 0.4, float64(len(hazards))+0.6
 	for i, n := range []*panel{&rates, &waits, &fair, &costs, &breaks} {
@@ -179,7 +180,7 @@ func (l *lot) put(n *panel, metric string, y float64, m marker, u unit) {
 	}
 	one := line{name: l.name, look: l.family.look, loose: true, faint: 1,
 		points: []point{{x: p.Median, xlo: p.Min, xhi: p.Max, y: y, lo: y, hi: y, hollow: !l.Valid()}}}
-	one.look.marker, one.look.width = m, 1
+	one.look.marker, one.look.width, one.look.plain = m, 1, true
 	if u != nil {
 		one.label = u(p.Median)
 	}

@@ -64,6 +64,19 @@ func TestLandscape(t *testing.T) {
 	}
 }
 
+// The names of the rows take more room than their first panel, and are drawn all the same.
+func TestLandscapeNames(t *testing.T) {
+	runs := crowd(t)
+	runs[1].Algo = "redis-with-a-rather-long-name-xx"
+	var b bytes.Buffer
+	if err := pages(t, runs)[0].layout().svg(&b); err != nil {
+		t.Fatal(err)
+	}
+	if text := b.String(); strings.Contains(text, "NaN") || !strings.Contains(text, "grants per second") {
+		t.Error("a place in the picture is no number")
+	}
+}
+
 // A few locks make no landscape, nor does one owner.
 func TestNoLandscape(t *testing.T) {
 	for name, runs := range map[string][]results.Run{"few": few(t), "alone": synthetic(t, []string{"goredis"}, []int{1}, 1)} {

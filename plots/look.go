@@ -21,6 +21,7 @@ type look struct {
 	dash   []vg.Length
 	width  vg.Length
 	dotted bool // a white centre in the marker: not the first client
+	plain  bool // few points and no edge, where there are hundreds of markers
 }
 
 func hex(rgb uint32) color.NRGBA {
@@ -183,6 +184,9 @@ func bar() []vg.Point {
 // that is not valid.
 func (l look) draw(c draw.Canvas, p vg.Point, r vg.Length, hollow bool) {
 	outline := l.marker()
+	if l.plain && len(outline) > 12 {
+		outline = everySecond(outline)
+	}
 	for i, q := range outline {
 		outline[i] = vg.Point{X: p.X + r*q.X, Y: p.Y + r*q.Y}
 	}
@@ -193,6 +197,9 @@ func (l look) draw(c draw.Canvas, p vg.Point, r vg.Length, hollow bool) {
 		return
 	}
 	c.FillPolygon(l.colour, outline)
+	if l.plain {
+		return
+	}
 	c.StrokeLines(draw.LineStyle{Color: color.White, Width: 0.5}, closed)
 	if l.dotted {
 		dot := circle()
@@ -201,4 +208,11 @@ func (l look) draw(c draw.Canvas, p vg.Point, r vg.Length, hollow bool) {
 		}
 		c.FillPolygon(color.White, dot)
 	}
+}
+
+func everySecond(list []vg.Point) (some []vg.Point) {
+	for i := 0; i < len(list); i += 2 {
+		some = append(some, list[i])
+	}
+	return some
 }

@@ -178,6 +178,8 @@ func (s *sheet) draw(c draw.Canvas) {
 		// and says where the data would be, so approach it from there.
 		data := draw.Canvas{Canvas: c.Canvas, Rectangle: s.places[i]}
 		whole := data
+		left, _ := n.sides(s.named(i)) // or the names could take more than all there is
+		whole.Min.X -= left
 		for range 4 {
 			got := p.DataCanvas(whole)
 			whole.Min = whole.Min.Add(data.Min.Sub(got.Min))
@@ -222,6 +224,9 @@ func (s *sheet) plot(i int) *plot.Plot {
 		a.LineStyle = draw.LineStyle{Color: hex(0x888888), Width: 0.6}
 		a.Tick.LineStyle = a.LineStyle
 		a.Tick.Length = 4
+		if n.rows && !side.x {
+			a.Tick.Length = 0
+		}
 		x, y := a.Tick.Label.XAlign, a.Tick.Label.YAlign
 		a.Tick.Label = style(labelSize-0.5, ink(), false)
 		a.Tick.Label.XAlign, a.Tick.Label.YAlign = x, y
@@ -490,6 +495,9 @@ func (d drawing) whiskers(c draw.Canvas, l *line, q point, at func(x, y float64)
 	if q.xhi > q.xlo {
 		a, b := at(q.xlo, q.y), at(q.xhi, q.y)
 		c.StrokeLine2(sty, a.X, a.Y, b.X, b.Y)
+		if d.rows {
+			return
+		}
 		c.StrokeLine2(sty, a.X, a.Y-cap, a.X, a.Y+cap)
 		c.StrokeLine2(sty, b.X, b.Y-cap, b.X, b.Y+cap)
 	}
