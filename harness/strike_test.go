@@ -2,6 +2,8 @@ package harness
 
 import (
 	"errors"
+	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -18,6 +20,7 @@ import (
 // was done, and its owners go on.
 func TestFaultsOfRun(t *testing.T) {
 	r := crewed(t)
+	genuine(t, r)
 	for text, want := range map[string]string{
 		"kill-client@300ms":             "SIGKILL, and client process PID ended",
 		"stall-client@300ms+200ms":      "SIGSTOP to process PID; ",
@@ -78,6 +81,7 @@ func TestFaultsOfRun(t *testing.T) {
 // What a run lacks for its faults is an error before it begins.
 func TestFaultsRefused(t *testing.T) {
 	r := crewed(t)
+	genuine(t, r)
 	l := results.Load{Owners: 2, Hold: results.Dist{Mean: time.Millisecond}, For: time.Second}
 	trial := func(text string) Trial {
 		f, err := fault.Parse(text)
@@ -107,4 +111,17 @@ func TestFaultsRefused(t *testing.T) {
 			t.Errorf("%s: %v", bad.Name(), err)
 		}
 	}
+}
+
+// genuine skips t where the server of r is the one in this process, which nothing can
+// strike, or fails it where LOCKBENCH_REQUIRE lists redis.
+func genuine(t *testing.T, r *Rig) {
+	t.Helper()
+	if r.Server.Source != server.Embedded {
+		return
+	}
+	if slices.Contains(strings.Fields(os.Getenv("LOCKBENCH_REQUIRE")), "redis") {
+		t.Fatal("LOCKBENCH_REQUIRE lists redis, but no real Redis was found")
+	}
+	t.Skip("NOT RUN: there is no redis here; get it with scripts/servers redis")
 }

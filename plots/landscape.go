@@ -41,6 +41,9 @@ func familyOf(g *results.Group) family {
 			f.rank, f.name, f.look.colour = 10*i, k.name, hex(k.colour)
 		}
 	}
+	if product(g.Server) == "mariadb" {
+		f.name = "MariaDB"
+	}
 	switch {
 	case len(g.Server.Nodes) > 1 && g.Server.Topology == "":
 		f.rank, f.name = f.rank+2, f.name+", several servers"
@@ -126,7 +129,7 @@ func landscape(s *set) (*page, string, error) {
 		l.put(&waits, results.Acquire+"-p50-ns", y, circle, nil)
 		l.put(&waits, results.Acquire+"-p99-ns", y, diamond, nil)
 		l.put(&waits, results.LongestWait, y, right, nanos)
-		l.put(&fair, results.Jain, y, circle, nil)
+		l.put(&fair, results.JainW, y, circle, nil)
 		l.put(&costs, results.SrvCPUPerAcq, y, circle, nanos)
 		for _, h := range l.Runs[0].Unsafe {
 			at := float64(slices.Index(hazards, h) + 1)
@@ -168,7 +171,7 @@ func landscape(s *set) (*page, string, error) {
 	for _, l := range list {
 		groups = append(groups, l.Group)
 	}
-	p.caption = s.caption(groups, hollow, "Medians; whiskers: least and greatest run. Sorted by longest wait; ≥: somebody still waited at the end. Fairness: Jain's index of grants per owner. Dashed: a mutex in memory.")
+	p.caption = s.caption(groups, hollow, "Medians; whiskers: least and greatest run. Sorted by longest wait; ≥: somebody still waited at the end. Fairness: jain-w, Jain's index of grants per owner over short times. Dashed: a mutex in memory.")
 	return p, "", nil
 }
 
@@ -198,14 +201,22 @@ func answer(list []lot) string {
 	if len(remote) < 2 {
 		return ""
 	}
+	same := make(map[string]int)
+	for _, l := range remote {
+		same[l.name]++
+	}
 	name := func(l lot) string {
-		return l.name + " (" + nanos(l.Points[results.LongestWait].Median) + ")"
+		text := l.name
+		if same[l.name] > 1 { // on several servers
+			text += " on " + l.family.name
+		}
+		return text + " (" + longest(l.Group) + ")"
 	}
 	slices.SortStableFunc(remote, func(a, b lot) int {
 		return cmp.Compare(a.Points[results.LongestWait].Median, b.Points[results.LongestWait].Median)
 	})
 	last := remote[len(remote)-1]
-	return fmt.Sprintf("Nobody waits longer than with %s and %s; the longest wait with %s is %s.", name(remote[0]), name(remote[1]), last.name, longest(last.Group))
+	return fmt.Sprintf("The longest wait is shortest with %s and %s, and longest with %s.", name(remote[0]), name(remote[1]), name(last))
 }
 
 // hazardsOf lists what breaks the locks of list, the most frequent first.

@@ -26,7 +26,7 @@ func crowd(t *testing.T) []results.Run {
 		}
 		r.Trial = "algo=" + r.Algo
 		r.Metrics = results.Metrics{results.AcqRate: float64(100 + i), results.LongestWait: float64(20-i) * 1e6, results.Acquire + "-p50-ns": 1e6,
-			results.Acquire + "-p99-ns": 2e6, results.Jain: 0.5, results.SrvCPUPerAcq: 1e5}
+			results.Acquire + "-p99-ns": 2e6, results.JainW: 0.5, results.SrvCPUPerAcq: 1e5}
 		if i == 2 {
 			r.Metrics[results.LongestOpen] = 1
 		}
