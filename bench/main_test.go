@@ -9,10 +9,12 @@ import (
 	"net"
 	"os"
 	"os/exec"
+	"os/signal"
 	"regexp"
 	"runtime"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -37,6 +39,11 @@ func TestMain(m *testing.M) {
 	etcdchild.Main()
 	harness.Work(impls.All(), revision(""))
 	flag.Bool("update", false, "rewrite the golden files")
+	// Tests may run where a hang-up is ignored, as nohup has it, and commands inherit that.
+	// What is caught here is as usual in them.
+	if signal.Ignored(syscall.SIGHUP) {
+		signal.Notify(make(chan os.Signal, 1), syscall.SIGHUP)
+	}
 	os.Exit(m.Run())
 }
 
