@@ -87,8 +87,8 @@ func TestLockWaiterEndsOnHangup(t *testing.T) {
 			t.Fatal(err)
 		}
 		// It catches signals before it starts the guard.
-		eventually(t, "the waiter has a guard", func() bool { return len(guards(waiter.Process.Pid)) == 1 })
-		guard := guards(waiter.Process.Pid)
+		eventually(t, "the waiter has a guard", func() bool { return len(guardsOf(waiter.Process.Pid)) == 1 })
+		guard := guardsOf(waiter.Process.Pid)
 		if err := waiter.Process.Signal(s); err != nil {
 			t.Fatal(err)
 		}
@@ -116,9 +116,9 @@ func children(pid int) (list []int) {
 	return list
 }
 
-// guards are those of the children of pid that are guards: Go tries out with a child of its
+// guardsOf are those of the children of pid that are guards: Go tries out with a child of its
 // own what the kernel can.
-func guards(pid int) []int {
+func guardsOf(pid int) []int {
 	return slices.DeleteFunc(children(pid), func(child int) bool {
 		text, _ := os.ReadFile("/proc/" + strconv.Itoa(child) + "/environ")
 		return !strings.Contains(string(text), guardVariable+"=")
