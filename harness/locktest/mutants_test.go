@@ -84,7 +84,7 @@ func caseNamed(t *testing.T, name string) Case {
 // leases may be short. Patience is what a mutant costs that does nothing.
 func quick(s *service) (lock.Deployment, Options) {
 	d := lock.Deployment{Kind: "model", Nodes: []lock.Endpoint{lock.Endpoint("model://" + s.ln.Addr().String())}}
-	return d, Options{Remove: s.remove, Find: s.find, Short: true, TTL: 300 * time.Millisecond, Patience: 3 * time.Second}
+	return d, Options{Remove: s.remove, Find: s.find, Short: true, TTL: 500 * time.Millisecond, Patience: 3 * time.Second}
 }
 
 // TestSound runs the whole suite on clients that have no bug.
