@@ -21,12 +21,22 @@ type desk struct {
 	seen strings.Builder
 }
 
+// withoutTerminal skips a test on a system that makes no terminals, or fails it where
+// LOCKBENCH_REQUIRE lists them.
+func withoutTerminal(t testing.TB, err error) {
+	t.Helper()
+	if required("terminal") {
+		t.Fatalf("LOCKBENCH_REQUIRE lists terminal: %v", err)
+	}
+	t.Skipf("NOT TESTED: no terminal: %v", err)
+}
+
 // sit starts cmd as the first process of a session on a new terminal.
 func sit(t testing.TB, cmd *exec.Cmd) *desk {
 	t.Helper()
 	keys, err := os.OpenFile("/dev/ptmx", os.O_RDWR|syscall.O_NOCTTY, 0)
 	if err != nil {
-		t.Skipf("NOT TESTED: no terminal: %v", err)
+		withoutTerminal(t, err)
 	}
 	t.Cleanup(func() { _ = keys.Close() })
 	n, err := unix.IoctlGetInt(int(keys.Fd()), unix.TIOCGPTN)
@@ -38,7 +48,7 @@ func sit(t testing.TB, cmd *exec.Cmd) *desk {
 	}
 	screen, err := os.OpenFile("/dev/pts/"+strconv.Itoa(n), os.O_RDWR|syscall.O_NOCTTY, 0)
 	if err != nil {
-		t.Skipf("NOT TESTED: no terminal: %v", err)
+		withoutTerminal(t, err)
 	}
 	defer func() { _ = screen.Close() }()
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = screen, screen, screen
@@ -89,10 +99,7 @@ func (d *desk) types(t testing.TB, text string) {
 func under(t testing.TB, script string, rest ...string) *exec.Cmd {
 	t.Helper()
 	cmd := locked(t, redisServer(t), append([]string{"-key", "k", "--"}, rest...)...)
-	bash, err := exec.LookPath("bash")
-	if err != nil {
-		t.Skip("NOT TESTED: there is no bash")
-	}
+	bash := onPath(t, "bash")
 	cmd.Args = append([]string{"bash", "-c", script, cmd.Path}, cmd.Args[1:]...)
 	cmd.Path = bash
 	return cmd

@@ -118,6 +118,20 @@ func required(thing string) bool {
 	return slices.Contains(strings.Fields(os.Getenv("LOCKBENCH_REQUIRE")), thing)
 }
 
+// onPath is the program called name. Without it the test is skipped, or fails where
+// LOCKBENCH_REQUIRE lists it.
+func onPath(t testing.TB, name string) string {
+	t.Helper()
+	path, err := exec.LookPath(name)
+	if err != nil && required(name) {
+		t.Fatalf("LOCKBENCH_REQUIRE lists %s: %v", name, err)
+	}
+	if err != nil {
+		t.Skipf("NOT TESTED: there is no %s on PATH", name)
+	}
+	return path
+}
+
 // lacking ends a test whose thing is not there.
 func lacking(t testing.TB, thing, why string) {
 	t.Helper()

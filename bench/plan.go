@@ -266,7 +266,7 @@ func (g grid) combine(meant func(results.Dimension) bool) []results.Settings {
 		var next []results.Settings
 		for _, s := range list {
 			for _, v := range values {
-				one := results.Settings{Load: s.Load, Nodes: s.Nodes, Config: maps.Clone(s.Config)}
+				one := results.Settings{Load: s.Load, Config: maps.Clone(s.Config)}
 				_ = d.Set(&one, v) // its flag has checked it
 				next = append(next, one)
 			}

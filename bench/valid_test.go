@@ -59,9 +59,7 @@ func TestRunThatProvesNothing(t *testing.T) {
 // make plots draws what was measured even if no run is valid, and nothing after a run that
 // failed otherwise.
 func TestMakePlots(t *testing.T) {
-	if _, err := exec.LookPath("make"); err != nil {
-		t.Skip("NOT TESTED: no make on PATH")
-	}
+	onPath(t, "make")
 	makefile, err := filepath.Abs("../Makefile")
 	if err != nil {
 		t.Fatal(err)

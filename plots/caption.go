@@ -21,13 +21,14 @@ func (s *set) caption(groups []*results.Group, invalid string, extra ...string) 
 		lines = append(lines, remark{text: strings.Join(strings.Split(how, "  "), " ")})
 	}
 	e := s.lead().Env
-	where := []string{served(s.servers()), cmp.Or(e.CPU, "unknown CPU") + ", " + plural(e.Cores, "core"), load(groups) + "; " + repeats(groups)}
+	servers := serversOf(groups)
+	where := []string{served(servers), cmp.Or(e.CPU, "unknown CPU") + ", " + plural(e.Cores, "core"), load(groups) + "; " + repeats(groups)}
 	text := strings.Join(where, "; ") + "."
 	if kindsOf(groups) > 1 {
 		text += " The locks do not promise the same: see " + SummaryFile + "."
 	}
 	lines = append(lines, remark{text: text})
-	for _, one := range s.servers() {
+	for _, one := range servers {
 		if r := server(one); r.loud {
 			lines = append(lines, r)
 		}
@@ -60,7 +61,7 @@ func served(list []results.Server) string {
 		}
 		names = append(names, name)
 	}
-	return strings.Join(names, ", ")
+	return cmp.Or(strings.Join(names, ", "), "no server")
 }
 
 // kindsOf counts the kinds of servers of groups.

@@ -89,7 +89,7 @@ func handoff(s *set) (*page, string, error) {
 	p.tall = vg.Length(len(found))*barHeight + 8
 	p.panels = []panel{n}
 	how := "Sorted by mean. Whiskers: least and greatest run. Only hand-offs where somebody waited. p99 in parentheses: too few samples to trust it."
-	if trip := pings(drawn(used)); trip > 0 {
+	if trip := pings(drawn(used)); trip > 0 && kindsOf(drawn(used)) == 1 { // of one server
 		how += fmt.Sprintf(" For scale: a round trip to the server (PING) took %s at the median.", nanos(trip))
 	}
 	p.caption = s.caption(drawn(used), leftOut, how, rest, controlsNote(controls))

@@ -206,16 +206,25 @@ func crowded(parts []set, along func(*results.Group) string) int {
 }
 
 // servers lists what served the groups of s, one of each kind, by kind.
-func (s *set) servers() (list []results.Server) {
+func (s *set) servers() []results.Server {
+	var all []*results.Group
 	for i := range s.groups {
-		has := func(other results.Server) bool { return other.Kind == s.groups[i].Server.Kind }
-		if s.groups[i].Server.Kind != "" && !slices.ContainsFunc(list, has) {
-			list = append(list, s.groups[i].Server)
+		all = append(all, &s.groups[i])
+	}
+	return serversOf(all)
+}
+
+// serversOf is the same of groups.
+func serversOf(groups []*results.Group) (list []results.Server) {
+	for _, g := range groups {
+		has := func(other results.Server) bool { return other.Kind == g.Server.Kind }
+		if g.Server.Kind != "" && !slices.ContainsFunc(list, has) {
+			list = append(list, g.Server)
 		}
 	}
 	slices.SortFunc(list, func(a, b results.Server) int { return cmp.Compare(a.Kind, b.Kind) })
-	if len(list) == 0 {
-		list = append(list, s.lead().Server)
+	if len(list) == 0 && len(groups) > 0 {
+		list = append(list, groups[0].Server)
 	}
 	return list
 }

@@ -36,8 +36,8 @@ func placeOf(r *Run) place { return place{r.Session, r.Block, r.Trial} }
 
 // Uneven returns those of runs that were measured in a disturbed block: beside a yardstick
 // in memory that was more than a tenth off its median over the blocks. It judges closed
-// loops with holds of 1 ms and more in at least three blocks, and none that the machine
-// or a bound on attempts limited. Yardsticks are among them.
+// loops with holds of 1 ms and more in at least three blocks, and none that a number of
+// attempts bounds. Yardsticks are among them.
 func Uneven(runs []Run) (list []Run) {
 	type pair struct {
 		session string

@@ -79,7 +79,6 @@ const (
 // A Settings is what the flags of a trial say beside its variant.
 type Settings struct {
 	Load   Load
-	Nodes  int            // independent servers; 0 is what the variant needs
 	Config map[string]any // what differs from the default configuration, by the dotted names of its fields
 }
 
@@ -98,8 +97,6 @@ func (d Dimension) Set(s *Settings, text string) error {
 			s.Config = make(map[string]any)
 		}
 		s.Config[d.config] = v
-	case d.Name == nodes:
-		s.Nodes = v.(int)
 	}
 	return nil
 }

@@ -19,9 +19,6 @@ const (
 	MaxTime     = 24 * time.Hour // of a phase of the run, and the mean of a hold or a pause
 )
 
-// nodes is a dimension that neither load nor configuration holds.
-const nodes = "nodes"
-
 // Dimensions lists every dimension, in the order of the names of trials. A new one is an
 // entry here, and the code that acts on it.
 func Dimensions() []Dimension {
@@ -32,7 +29,7 @@ func Dimensions() []Dimension {
 		{Name: "server", Quiet: true, Parts: Apart, Served: true, of: serverOf},
 		{Name: "machine", Quiet: true, Parts: Apart, of: machineOf},
 		{Name: "server-cpus", Quiet: true, Parts: Crowded, Served: true, of: func(r *Run) string { return r.Env.ServerCPUs }},
-		{Name: nodes, Kind: Whole, Min: 1, Max: MaxNodes, Parts: Crowded, Served: true,
+		{Name: "nodes", Kind: Whole, Min: 1, Max: MaxNodes, Parts: Crowded, Served: true,
 			Help: "`numbers` of independent servers, for the variants that need several (default what each needs)",
 			of:   nodesOf},
 
