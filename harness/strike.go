@@ -53,6 +53,16 @@ type struck struct {
 // Process implements fault.Worker.
 func (s struck) Process() server.Process { return s.system() }
 
+// Holds implements fault.Worker.
+func (s struck) Holds() (what string, ok bool) {
+	for key := range s.c.board.words {
+		if holder := s.c.board.words[key].holder.Load(); holder > 0 && int(holder-1)%len(s.c.members) == s.worker {
+			return fmt.Sprintf("owner %d has key %d", holder-1, key), true
+		}
+	}
+	return "", false
+}
+
 // Kill implements fault.Worker.
 func (s struck) Kill() error { return s.c.kill(s.worker) }
 

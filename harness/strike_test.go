@@ -22,15 +22,17 @@ func TestFaultsOfRun(t *testing.T) {
 	r := crewed(t)
 	genuine(t, r)
 	for text, want := range map[string]string{
-		"kill-client@300ms":             "SIGKILL, and client process PID ended",
-		"stall-client@300ms+200ms":      "SIGSTOP to process PID; ",
-		"cut@300ms+200ms":               "drop at 1 proxies with ",
-		"rtt@300ms+200ms:20ms":          "delay 10ms at 1 proxies with ",
-		"restart-empty@300ms+100ms":     "started again with empty directories",
-		"pause@300ms+200ms":             "all their threads have stopped; ",
-		"stall-client@300ms+200ms:2":    "SIGSTOP to processes PID, ",
-		"rtt@300ms+200ms:20ms,loaded":   "delay 10.5ms at 1 proxies with ",
-		"pause@300ms+50ms,stall-client": "all their threads have stopped; ",
+		"kill-client@300ms":               "SIGKILL, and client process PID ended",
+		"stall-client@300ms+200ms":        "SIGSTOP to process PID; ",
+		"stall-client@300ms+200ms:holder": "of 2 holds: owner ",
+		"kill-client@300ms:holder":        "of 2 holds: owner ",
+		"cut@300ms+200ms":                 "drop at 1 proxies with ",
+		"rtt@300ms+200ms:20ms":            "delay 10ms at 1 proxies with ",
+		"restart-empty@300ms+100ms":       "started again with empty directories",
+		"pause@300ms+200ms":               "all their threads have stopped; ",
+		"stall-client@300ms+200ms:2":      "SIGSTOP to processes PID, ",
+		"rtt@300ms+200ms:20ms,loaded":     "delay 10.5ms at 1 proxies with ",
+		"pause@300ms+50ms,stall-client":   "all their threads have stopped; ",
 	} {
 		t.Run(text, func(t *testing.T) {
 			text, more, _ := strings.Cut(text, ",")

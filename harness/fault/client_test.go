@@ -10,11 +10,14 @@ import (
 
 // A sleeping is a client process that does nothing.
 type sleeping struct {
-	cmd *exec.Cmd
-	p   server.Process
+	cmd   *exec.Cmd
+	p     server.Process
+	holds func() bool // nil never does
 }
 
 func (s sleeping) Process() server.Process { return s.p }
+
+func (s sleeping) Holds() (string, bool) { return "owner 1 has key 0", s.holds != nil && s.holds() }
 
 func (s sleeping) Kill() error {
 	if err := s.cmd.Process.Kill(); err != nil {
@@ -33,7 +36,7 @@ func workers(t *testing.T) (list []Worker) {
 			t.Fatal(err)
 		}
 		p, ok := server.FindProcess(cmd.Process.Pid)
-		w := sleeping{cmd, p}
+		w := sleeping{cmd: cmd, p: p}
 		t.Cleanup(func() { _ = w.Kill() })
 		if !ok {
 			t.Skip("NOT TESTED, because this system does not show its processes")
@@ -59,7 +62,7 @@ func TestKillClient(t *testing.T) {
 			t.Errorf("%s on a dead client: %v", f.Name(), err)
 		}
 	}
-	if _, err := (KillClient{Clients: 3}).Inject(t.Context(), e); err == nil || err.Error() != "there are 2 client processes, and 3 should be struck" {
+	if _, err := (KillClient{Clients: Target{First: 3}}).Inject(t.Context(), e); err == nil || err.Error() != "there are 2 client processes, and 3 should be struck" {
 		t.Errorf("three of two: %v", err)
 	}
 	if !other.Alive() {
@@ -77,5 +80,37 @@ func TestStallClient(t *testing.T) {
 	heal(t, i)
 	if one.Stopped() || !one.Alive() {
 		t.Error("the first does not go on")
+	}
+}
+
+// A holder that is stopped, or killed, holds its key then: who has released it meanwhile
+// goes on.
+func TestHolder(t *testing.T) {
+	for _, f := range []Fault{StallClient{Clients: Target{Role: Holder}}, KillClient{Clients: Target{Role: Holder}}} {
+		e := &Env{Workers: workers(t)}
+		second := e.Workers[1].(sleeping)
+		asked := 0
+		stopped := make(map[int]bool)
+		second.holds = func() bool { // not yet, then at the choice, not when it has stopped, and from then on
+			asked++
+			stopped[asked] = second.p.Stopped()
+			return asked != 1 && asked != 3
+		}
+		e.Workers[1] = second
+		i := inject(t, f, e)
+		if !stopped[3] || stopped[4] || !stopped[5] || asked != 5 {
+			t.Errorf("%s: stopped %v when it was asked", f, stopped)
+		}
+		if first := e.Workers[0].Process(); first.Stopped() || !first.Alive() {
+			t.Errorf("%s struck the first client, which holds nothing", f)
+		}
+		if want := "client 2 of 2 holds: owner 1 has key 0"; !strings.Contains(i.Evidence(), want) {
+			t.Errorf("%s: evidence %q, want %q", f, i.Evidence(), want)
+		}
+		_, stall := f.(StallClient)
+		if second.p.Alive() != stall || second.p.Stopped() != stall {
+			t.Errorf("%s: alive %v, stopped %v", f, second.p.Alive(), second.p.Stopped())
+		}
+		heal(t, i)
 	}
 }

@@ -81,6 +81,9 @@ type Worker interface {
 	// Kill ends the process as kill -9 does, and returns when it has ended. The run goes
 	// on without its owners.
 	Kill() error
+	// Holds says which owner of it holds which key now, and whether one does, as far as the
+	// witness of the run knows: readers and holds of no length are not seen.
+	Holds() (what string, ok bool)
 }
 
 // lacks says in one line why e has not what f strikes, or returns nil.
@@ -100,17 +103,6 @@ func (e *Env) lacks(f Fault) error {
 		}
 	}
 	return nil
-}
-
-// first is how many of all that there are a fault strikes, which was told n; 0 is all.
-func first(n, all int, what string) (int, error) {
-	if n < 0 || n > all {
-		return 0, fmt.Errorf("there are %d %s, and %d should be struck", all, what, n)
-	}
-	if n == 0 {
-		return all, nil
-	}
-	return n, nil
 }
 
 // An Injection is a fault in force, and the record of what was done and seen. It is not

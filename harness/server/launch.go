@@ -50,10 +50,15 @@ func (o Options) locate(kind string, names []string, get string) (string, error)
 
 // A program is a server program to be started on free ports of the loopback.
 type program struct {
-	path    string
-	ports   int // how many it needs; 0 means 1
-	env     []string
-	grouped bool // others count on it, so it cannot be killed by itself
+	path  string
+	ports int // how many it needs; 0 means 1
+	env   []string
+	// role asks what listens at addr which part it has in its group; see Server.Roles.
+	// Nil is a server by itself.
+	role func(ctx context.Context, addr string) (string, error)
+	// keeps are the names of files in its directory that tell it who it is in its group,
+	// and hold no data: they outlive that a server is started empty.
+	keeps []string
 	// tree says that its children serve the clients, and are its processes as well.
 	tree bool
 	// unprivileged starts it as nobody if we are root, because it refuses root.

@@ -58,14 +58,17 @@ func (r *running) start(ctx context.Context) error {
 	return nil
 }
 
-// empty removes what the server has in its directory, and prepares that as for the first
-// start. The server has ended.
+// empty removes the data that the server has in its directory, and prepares that as for the
+// first start. The server has ended.
 func (r *running) empty(ctx context.Context) error {
 	list, err := os.ReadDir(r.dir)
 	if err != nil {
 		return err
 	}
 	for _, f := range list {
+		if slices.Contains(r.keeps, f.Name()) {
+			continue
+		}
 		if err := os.RemoveAll(filepath.Join(r.dir, f.Name())); err != nil {
 			return err
 		}

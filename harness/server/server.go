@@ -272,18 +272,12 @@ func (s *Server) Processes() []Process {
 // one for each server of a node that stands for several. A list is empty where the
 // server has ended or its processes cannot be seen.
 func (s *Server) ByServer() (lists [][]Process) {
-	for _, h := range s.hosts {
-		g, ok := h.(*group)
-		switch {
-		case ok:
-			for _, one := range *g {
-				lists = append(lists, one.processes())
-			}
-		case h != nil:
-			lists = append(lists, h.processes())
-		default:
-			lists = append(lists, nil)
+	for _, p := range s.placed() {
+		var own []Process
+		if p.host != nil {
+			own = p.processes()
 		}
+		lists = append(lists, own)
 	}
 	return lists
 }

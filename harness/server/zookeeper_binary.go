@@ -102,12 +102,24 @@ func keeperReady(ctx context.Context, addr string) error {
 	return err
 }
 
+// keeperRole is the mode that the server at addr says it is in: "leader" or "follower".
+func keeperRole(ctx context.Context, addr string) (string, error) {
+	text, err := word(ctx, addr, "srvr")
+	_, mode, _ := strings.Cut(text, "Mode: ")
+	mode, _, _ = strings.Cut(mode, "\n")
+	return strings.TrimSpace(mode), err
+}
+
 // keeperProgram is a server whose configuration is keeperConfig and what lines
 // returns once its ports are known.
 func keeperProgram(i installed, ports int, lines func(ctx context.Context, ports []int, dir string) (string, error)) program {
 	var data string
+	var role func(context.Context, string) (string, error)
+	if ports > 1 {
+		role = keeperRole
+	}
 	return program{
-		path: i.path, ports: ports, grouped: ports > 1,
+		path: i.path, ports: ports, role: role,
 		args: func(ctx context.Context, ports []int, dir string) ([]string, error) {
 			data = filepath.Join(dir, unsynced)
 			if err := os.Mkdir(data, 0o700); err != nil {
@@ -179,6 +191,7 @@ func launchKeepersOnce(ctx context.Context, i installed, d *tempDir) (list []*ru
 	var mu sync.Mutex
 	known := make([]string, keepers) // the line of each
 	all := make(chan struct{})
+	complete := sync.OnceFunc(func() { close(all) }) // a server that is started empty comes here again
 	lines := func(n int) func(context.Context, []int, string) (string, error) {
 		return func(ctx context.Context, ports []int, data string) (string, error) {
 			if err := os.WriteFile(filepath.Join(data, "myid"), []byte(strconv.Itoa(n+1)), 0o600); err != nil {
@@ -189,7 +202,7 @@ func launchKeepersOnce(ctx context.Context, i installed, d *tempDir) (list []*ru
 			last := !slices.Contains(known, "")
 			mu.Unlock()
 			if last {
-				close(all)
+				complete()
 			}
 			select {
 			case <-all:
