@@ -24,11 +24,14 @@ type arg int
 const (
 	none   arg = iota
 	length     // a length of time
+	signed     // one that may be negative
+	step       // the name of a step
 )
 
 // written is what was read of a fault.
 type written struct {
 	at, lasts, by time.Duration
+	step          string
 	target        Target
 }
 
@@ -67,6 +70,14 @@ func forms() []form {
 			"stall-client@2s+1s:1", "stops client processes, which keep their connections", true, none, ofClients,
 			func(w written) Fault { return StallClient{At: w.at, For: w.lasts, Clients: w.target} },
 		},
+		{
+			"jump-client@2s+1s:-1h0m0s:client=2", "moves the wall clocks of client processes, ahead or back", true, signed, ofClients,
+			func(w written) Fault { return JumpClient{At: w.at, For: w.lasts, By: w.by, Clients: w.target} },
+		},
+		{
+			"park-client@2s+1s:before-release:holder", "stops one owner of client processes at a step of its lock", true, step, ofClients,
+			func(w written) Fault { return ParkClient{At: w.at, For: w.lasts, Step: w.step, Clients: w.target} },
+		},
 	}
 }
 
@@ -93,8 +104,8 @@ func Targets() string {
 
 // Parse reads one fault, NAME@AT[+FOR][:ARG][:TARGET]: AT is when it strikes since the
 // measured window began, FOR how long it lasts, TARGET which are struck, as Targets says.
-// Without it all servers are struck, or the first client process. ARG is what rtt adds. Help
-// lists the names.
+// Without it all servers are struck, or the first client process. ARG is what rtt adds, how
+// far a clock jumps, or a step. Help lists the names.
 func Parse(text string) (Fault, error) {
 	name, rest, ok := strings.Cut(text, "@")
 	var names []string
@@ -132,11 +143,11 @@ func (f form) read(text string) (w written, err error) {
 	if w.lasts, err = time.ParseDuration(lasts); long && (err != nil || w.lasts <= 0) {
 		return w, fmt.Errorf("%q is no length of time: want %s", lasts, f.example)
 	}
-	if f.arg == length {
+	if f.arg != none {
 		var arg string
 		arg, more, some = strings.Cut(more, ":")
-		if w.by, err = time.ParseDuration(arg); err != nil || w.by <= 0 {
-			return w, fmt.Errorf("%q is no length of time: want %s", arg, f.example)
+		if err := f.readArg(arg, &w); err != nil {
+			return w, err
 		}
 	}
 	switch {
@@ -149,6 +160,20 @@ func (f form) read(text string) (w written, err error) {
 		return w, fmt.Errorf("%w: want %s", err, f.example)
 	}
 	return w, nil
+}
+
+// readArg reads what stands behind the first colon.
+func (f form) readArg(text string, w *written) (err error) {
+	if f.arg == step {
+		if w.step = text; text == "" {
+			return fmt.Errorf("it does not name a step: want %s", f.example)
+		}
+		return nil
+	}
+	if w.by, err = time.ParseDuration(text); err != nil || w.by == 0 || w.by < 0 && f.arg != signed {
+		return fmt.Errorf("%q is no length of time: want %s", text, f.example)
+	}
+	return nil
 }
 
 // write is the form that Parse reads; a length of 0 and an empty text are left out.

@@ -9,23 +9,27 @@ import (
 func TestParse(t *testing.T) {
 	const ms = time.Millisecond
 	for text, want := range map[string]Fault{
-		"pause@2s+300ms":              Pause{At: 2 * time.Second, For: 300 * ms},
-		"pause@0s+1s":                 Pause{For: time.Second},
-		"pause@0s+1s:2":               Pause{For: time.Second, Servers: Target{First: 2}},
-		"kill@2s":                     Kill{At: 2 * time.Second},
-		"kill@100ms:2":                Kill{At: 100 * ms, Servers: Target{First: 2}},
-		"restart@2s+500ms":            Restart{At: 2 * time.Second, For: 500 * ms},
-		"restart-empty@2s+500ms:1":    Restart{At: 2 * time.Second, For: 500 * ms, Servers: Target{First: 1}, Empty: true},
-		"kill@2s:node=2":              Kill{At: 2 * time.Second, Servers: Target{Only: 2}},
-		"restart-empty@2s+1s:master":  Restart{At: 2 * time.Second, For: time.Second, Servers: Target{Role: "master"}, Empty: true},
-		"cut@0s+1s:leader":            Cut{For: time.Second, Servers: Target{Role: "leader"}},
-		"kill-client@2s:holder":       KillClient{At: 2 * time.Second, Clients: Target{Role: Holder}},
-		"stall-client@2s+1s:client=3": StallClient{At: 2 * time.Second, For: time.Second, Clients: Target{Only: 3}},
-		"cut@2s+500ms":                Cut{At: 2 * time.Second, For: 500 * ms},
-		"rtt@2s+1s:50ms":              RTT{At: 2 * time.Second, For: time.Second, Add: 50 * ms},
-		"kill-client@2s":              KillClient{At: 2 * time.Second},
-		"kill-client@2s:2":            KillClient{At: 2 * time.Second, Clients: Target{First: 2}},
-		"stall-client@2s+1s":          StallClient{At: 2 * time.Second, For: time.Second},
+		"pause@2s+300ms":                       Pause{At: 2 * time.Second, For: 300 * ms},
+		"pause@0s+1s":                          Pause{For: time.Second},
+		"pause@0s+1s:2":                        Pause{For: time.Second, Servers: Target{First: 2}},
+		"kill@2s":                              Kill{At: 2 * time.Second},
+		"kill@100ms:2":                         Kill{At: 100 * ms, Servers: Target{First: 2}},
+		"restart@2s+500ms":                     Restart{At: 2 * time.Second, For: 500 * ms},
+		"restart-empty@2s+500ms:1":             Restart{At: 2 * time.Second, For: 500 * ms, Servers: Target{First: 1}, Empty: true},
+		"kill@2s:node=2":                       Kill{At: 2 * time.Second, Servers: Target{Only: 2}},
+		"restart-empty@2s+1s:master":           Restart{At: 2 * time.Second, For: time.Second, Servers: Target{Role: "master"}, Empty: true},
+		"cut@0s+1s:leader":                     Cut{For: time.Second, Servers: Target{Role: "leader"}},
+		"kill-client@2s:holder":                KillClient{At: 2 * time.Second, Clients: Target{Role: Holder}},
+		"stall-client@2s+1s:client=3":          StallClient{At: 2 * time.Second, For: time.Second, Clients: Target{Only: 3}},
+		"cut@2s+500ms":                         Cut{At: 2 * time.Second, For: 500 * ms},
+		"rtt@2s+1s:50ms":                       RTT{At: 2 * time.Second, For: time.Second, Add: 50 * ms},
+		"jump-client@2s+1s:1h":                 JumpClient{At: 2 * time.Second, For: time.Second, By: time.Hour},
+		"jump-client@2s+1s:-1s:2":              JumpClient{At: 2 * time.Second, For: time.Second, By: -time.Second, Clients: Target{First: 2}},
+		"park-client@2s+1s:after-set":          ParkClient{At: 2 * time.Second, For: time.Second, Step: "after-set"},
+		"park-client@2s+1s:after-set:client=2": ParkClient{At: 2 * time.Second, For: time.Second, Step: "after-set", Clients: Target{Only: 2}},
+		"kill-client@2s":                       KillClient{At: 2 * time.Second},
+		"kill-client@2s:2":                     KillClient{At: 2 * time.Second, Clients: Target{First: 2}},
+		"stall-client@2s+1s":                   StallClient{At: 2 * time.Second, For: time.Second},
 	} {
 		f, err := Parse(text)
 		if err != nil || f != want {
@@ -37,7 +41,7 @@ func TestParse(t *testing.T) {
 		}
 	}
 	for text, want := range map[string]string{
-		"":                      `there is no ""; want NAME@AT[+FOR][:TARGET], such as pause@2s+300ms, with the NAME pause, kill, restart, restart-empty, cut, rtt, kill-client, stall-client`,
+		"":                      `there is no ""; want NAME@AT[+FOR][:TARGET], such as pause@2s+300ms, with the NAME pause, kill, restart, restart-empty, cut, rtt, kill-client, stall-client, jump-client, park-client`,
 		"pause":                 "want pause@2s+300ms",
 		"pause@2s":              "does not say for how long: want pause@2s+300ms",
 		"pause@x+1s":            `"x" is no time after the start`,
@@ -59,6 +63,8 @@ func TestParse(t *testing.T) {
 		"kill@1s:node=0":        `"node=0" is no number`,
 		"kill@1s:node=":         `"node=" is no number`,
 		"kill-client@1s:leader": `"leader" is no number, and none of client=2, holder: want kill-client@2s:1`,
+		"park-client@1s+1s":     "it does not name a step: want park-client@2s+1s:before-release:holder",
+		"jump-client@1s+1s:x":   `"x" is no length of time: want jump-client@2s+1s:-1h0m0s:client=2`,
 		"rtt@1s+1s:2s:1":        `"1" is too much: want rtt@2s+1s:50ms`,
 		"rtt@1s+1s":             `"" is no length of time: want rtt@2s+1s:50ms`,
 		"rtt@1s+1s:2":           `"2" is no length of time: want rtt@2s+1s:50ms`,
