@@ -24,6 +24,10 @@ type parked struct {
 	Owner int    `json:"owner"` // −1 is none: what a lock does beside its owners, such as renewing
 }
 
+// stepInside is the step of the worker itself that each owner passes while it holds a key:
+// there only the holder stands still, and what renews its lease goes on.
+const stepInside = "inside"
+
 // ownerKey is that of an owner's number in the contexts of its calls.
 type ownerKey struct{}
 

@@ -1,12 +1,14 @@
 package harness
 
 import (
+	"errors"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/lockbench/lockbench/harness/fault"
 	"github.com/lockbench/lockbench/harness/locktest"
+	"github.com/lockbench/lockbench/harness/server"
 	"github.com/lockbench/lockbench/impls/lock"
 	"github.com/lockbench/lockbench/results"
 )
@@ -40,6 +42,43 @@ func TestJumpClient(t *testing.T) {
 		}
 		if len(run.Faults) != len(plan) || len(run.Asked) != len(plan) {
 			t.Errorf("of %v the run tells %+v and %v; %v", plan, run.Faults, run.Asked, run.Valid.Reasons)
+		}
+	}
+}
+
+// The clock of the server jumps in mid-run: what is held then has ended for it.
+func TestJumpOfRun(t *testing.T) {
+	if !processes {
+		t.Skip("NOT RUN: owners live in processes of their own on Linux only")
+	}
+	s, err := server.Start(t.Context(), lock.Needs{Kind: "redis"}, server.Options{Source: server.Binary, Clocks: true})
+	if err == nil {
+		defer func() { _ = s.Close() }()
+		err = s.Clocked(0)
+	}
+	if errors.Is(err, server.ErrMissing) && !required("redis") && !required("cc") {
+		t.Skipf("NOT TESTED, because it is not here: %v", err)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := &Rig{Server: s, Crew: new(Crew)}
+	defer func() { _ = r.Crew.Close() }()
+	const ms = time.Millisecond
+	l := results.Load{Procs: 2, Owners: 2, Hold: results.Dist{Mean: 300 * ms}, For: 2 * time.Second}
+	for _, plan := range [][]fault.Fault{nil, {fault.Jump{At: 500 * ms, For: 500 * ms, By: time.Hour}}} {
+		run, err := r.Run(t.Context(), Trial{Variant: onRedis(t, "redis-token"), Load: l, Faults: plan})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(run.Faults) != len(plan) {
+			t.Fatalf("of %v the run tells %+v; %v", plan, run.Faults, run.Valid.Reasons)
+		}
+		switch n := run.Metrics[results.Violations]; {
+		case plan == nil && n > 0:
+			locktest.Violation(t, "%v owners inside beside another, with a clock that goes right", n)
+		case plan != nil && n == 0:
+			t.Errorf("the clock of the server jumped by an hour, and no lease ended: %+v", run.Faults)
 		}
 	}
 }
@@ -82,6 +121,31 @@ func TestParkClient(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// A holder that stands still past its lease is overtaken; one whose lease is renewed beside
+// it is not.
+func TestParkInside(t *testing.T) {
+	r := crewed(t)
+	genuine(t, r)
+	const ms = time.Millisecond
+	for algo, safe := range map[string]bool{"redis-token": false, "redis-watchdog": true} {
+		l := results.Load{Procs: 2, Owners: 2, Hold: results.Dist{Mean: ms}, For: 2 * time.Second}
+		plan := []fault.Fault{fault.ParkClient{At: 100 * ms, For: 1500 * ms, Step: stepInside}}
+		run, err := r.Run(t.Context(), Trial{Variant: onRedis(t, algo), Load: l, Config: lock.Config{TTL: 500 * ms}, Faults: plan})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(run.Faults) != 1 || !strings.Contains(run.Faults[0].Evidence, "owner 0 of client 1 of 2 has stopped at inside; ") {
+			t.Fatalf("faults %+v; %v", run.Faults, run.Valid.Reasons)
+		}
+		switch n := run.Metrics[results.Violations]; {
+		case safe && n > 0:
+			locktest.Violation(t, "%v owners inside beside a holder of %s that stands still", n, algo)
+		case !safe && n == 0:
+			t.Errorf("nobody overtook a holder of %s that stood still past its lease", algo)
+		}
 	}
 }
 

@@ -92,7 +92,7 @@ func TestFaultsRefused(t *testing.T) {
 		}
 		return Trial{Variant: onRedis(t, "redis-token"), Load: l, Faults: []fault.Fault{f}}
 	}
-	for text, want := range map[string]error{"kill-client@0s": fault.ErrLacks, "stall-client@0s+1ms": fault.ErrLacks, "restart@0s+1ms": fault.ErrLacks} {
+	for text, want := range map[string]error{"kill-client@0s": fault.ErrLacks, "stall-client@0s+1ms": fault.ErrLacks, "restart@0s+1ms": fault.ErrLacks, "jump@0s+1ms:1h": fault.ErrLacks, "jump-client@0s+1ms:1h": fault.ErrLacks, "park-client@0s+1ms:x": fault.ErrLacks} {
 		if _, err := r.Run(t.Context(), trial(text)); !errors.Is(err, want) || !strings.HasPrefix(err.Error(), "fault: "+text[:4]) {
 			t.Errorf("%s without processes and without persistence: %v", text, err)
 		}
@@ -122,8 +122,13 @@ func genuine(t *testing.T, r *Rig) {
 	if r.Server.Source != server.Embedded {
 		return
 	}
-	if slices.Contains(strings.Fields(os.Getenv("LOCKBENCH_REQUIRE")), "redis") {
+	if required("redis") {
 		t.Fatal("LOCKBENCH_REQUIRE lists redis, but no real Redis was found")
 	}
 	t.Skip("NOT RUN: there is no redis here; get it with scripts/servers redis")
+}
+
+// required reports whether LOCKBENCH_REQUIRE lists what.
+func required(what string) bool {
+	return slices.Contains(strings.Fields(os.Getenv("LOCKBENCH_REQUIRE")), what)
 }

@@ -325,6 +325,9 @@ func (w *worker) operate(ctx, releases context.Context, locker lock.Locker, o *o
 		o.entry = w.board.grant(o, ticket, token)
 	}
 	var again [results.MaxDepth]lock.Lease
+	if w.parking != nil {
+		_ = w.parking.hook(ctx, stepInside) // it has no error
+	}
 	deep, reentry := w.reenter(ctx, locker, o, again[:w.spec.Load.Depth])
 	w.hold(o.own, hold)
 	for deep > 0 {

@@ -61,6 +61,7 @@ const (
 	Servers      Part = iota // Env.Server
 	Network                  // Env.Proxies
 	Clients                  // Env.Workers
+	Clocks                   // the wall clocks of Env.Server
 	ClientClocks             // the wall clocks of Env.Workers
 	Steps                    // of what owners in Env.Workers do
 )
@@ -99,7 +100,7 @@ type Worker interface {
 // lacks says in one line why e has not what f strikes, or returns nil.
 func (e *Env) lacks(f Fault) error {
 	switch f.Plan().Part {
-	case Servers:
+	case Servers, Clocks:
 		if e.Server == nil {
 			return fmt.Errorf("%w: it has no servers", ErrLacks)
 		}

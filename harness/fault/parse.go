@@ -63,6 +63,10 @@ func forms() []form {
 			func(w written) Fault { return RTT{At: w.at, For: w.lasts, Add: w.by} },
 		},
 		{
+			"jump@2s+1s:1m0s:node=2", "moves the wall clocks of servers, ahead or back", true, signed, ofServers,
+			func(w written) Fault { return Jump{At: w.at, For: w.lasts, By: w.by, Servers: w.target} },
+		},
+		{
 			"kill-client@2s:1", "ends client processes for the rest of the run", false, none, ofClients,
 			func(w written) Fault { return KillClient{At: w.at, Clients: w.target} },
 		},

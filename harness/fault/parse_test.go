@@ -23,6 +23,8 @@ func TestParse(t *testing.T) {
 		"stall-client@2s+1s:client=3":          StallClient{At: 2 * time.Second, For: time.Second, Clients: Target{Only: 3}},
 		"cut@2s+500ms":                         Cut{At: 2 * time.Second, For: 500 * ms},
 		"rtt@2s+1s:50ms":                       RTT{At: 2 * time.Second, For: time.Second, Add: 50 * ms},
+		"jump@2s+1s:-10s":                      Jump{At: 2 * time.Second, For: time.Second, By: -10 * time.Second},
+		"jump@2s+1s:10s:master":                Jump{At: 2 * time.Second, For: time.Second, By: 10 * time.Second, Servers: Target{Role: "master"}},
 		"jump-client@2s+1s:1h":                 JumpClient{At: 2 * time.Second, For: time.Second, By: time.Hour},
 		"jump-client@2s+1s:-1s:2":              JumpClient{At: 2 * time.Second, For: time.Second, By: -time.Second, Clients: Target{First: 2}},
 		"park-client@2s+1s:after-set":          ParkClient{At: 2 * time.Second, For: time.Second, Step: "after-set"},
@@ -41,7 +43,7 @@ func TestParse(t *testing.T) {
 		}
 	}
 	for text, want := range map[string]string{
-		"":                      `there is no ""; want NAME@AT[+FOR][:TARGET], such as pause@2s+300ms, with the NAME pause, kill, restart, restart-empty, cut, rtt, kill-client, stall-client, jump-client, park-client`,
+		"":                      `there is no ""; want NAME@AT[+FOR][:TARGET], such as pause@2s+300ms, with the NAME pause, kill, restart, restart-empty, cut, rtt, jump, kill-client, stall-client, jump-client, park-client`,
 		"pause":                 "want pause@2s+300ms",
 		"pause@2s":              "does not say for how long: want pause@2s+300ms",
 		"pause@x+1s":            `"x" is no time after the start`,

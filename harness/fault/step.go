@@ -14,7 +14,8 @@ import (
 type ParkClient struct {
 	At  time.Duration // since the measured window began
 	For time.Duration // from the moment at which an owner of every client has stopped
-	// Step is its name, such as "before-release"; the file of the lock has them.
+	// Step is its name, such as "before-release"; the file of the lock has them. "inside" is
+	// one of every lock: where an owner holds its key.
 	Step    string
 	Clients Target // of which the first owner that comes to Step stops
 }

@@ -9,6 +9,7 @@ import (
 	"runtime"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/redis/go-redis/v9"
 	"github.com/redis/go-redis/v9/maintnotifications"
@@ -108,6 +109,9 @@ func startRedis(ctx context.Context, i installed, d *tempDir, as role) (*running
 			return errors.Join(err, n.close())
 		},
 	}
+	if as.mode != watcher { // a sentinel does not know TIME
+		p.clock = redisClock
+	}
 	if as.mode != alone {
 		p.role = redisRole
 		p.keeps = []string{clusterFile}
@@ -117,10 +121,7 @@ func startRedis(ctx context.Context, i installed, d *tempDir, as role) (*running
 
 // redisRole is the first word of the answer to ROLE, in today's words.
 func redisRole(ctx context.Context, addr string) (string, error) {
-	c := redis.NewClient(&redis.Options{
-		Addr: addr, MaxRetries: -1, ContextTimeoutEnabled: true, DisableIdentity: true,
-		MaintNotificationsConfig: &maintnotifications.Config{Mode: maintnotifications.ModeDisabled},
-	})
+	c := askRedis(addr)
 	defer func() { _ = c.Close() }()
 	list, err := c.Do(ctx, "ROLE").Slice()
 	if err != nil || len(list) == 0 {
@@ -131,6 +132,20 @@ func redisRole(ctx context.Context, addr string) (string, error) {
 		role = follower
 	}
 	return role, nil
+}
+
+func redisClock(ctx context.Context, addr string) (time.Time, error) {
+	c := askRedis(addr)
+	defer func() { _ = c.Close() }()
+	return c.Time(ctx).Result()
+}
+
+// askRedis is for one question to a server of ours.
+func askRedis(addr string) *redis.Client {
+	return redis.NewClient(&redis.Options{
+		Addr: addr, MaxRetries: -1, ContextTimeoutEnabled: true, DisableIdentity: true,
+		MaintNotificationsConfig: &maintnotifications.Config{Mode: maintnotifications.ModeDisabled},
+	})
 }
 
 // redisReady asks for one PONG.

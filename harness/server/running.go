@@ -21,6 +21,7 @@ type running struct {
 	addr  string // host:port
 	ports []int  // all that it was given; the first is in addr
 	mind  func(pid int)
+	wall  *wall // nil if it goes by the clock of the system
 
 	mu  sync.Mutex
 	now *child
@@ -36,8 +37,9 @@ func (r *running) start(ctx context.Context) error {
 	defer func() { _ = log.Close() }()
 	cmd := exec.CommandContext(context.WithoutCancel(ctx), r.path, r.argv...) // stop ends it, not ctx
 	cmd.Dir, cmd.Stdout, cmd.Stderr = r.dir, log, log
-	if r.env != nil {
-		cmd.Env = append(os.Environ(), r.env...)
+	cmd.Env = append(os.Environ(), r.env...)
+	if r.wall != nil {
+		cmd.Env = append(cmd.Env, r.wall.env...)
 	}
 	c, err := spawn(cmd, r.unprivileged)
 	if err != nil {

@@ -67,6 +67,10 @@ type Options struct {
 	// started again. False keeps nothing on disk, because a benchmark of locks must not
 	// measure one. Servers of the other kinds keep their data in any case.
 	Persist bool
+	// Clocks gives servers that are started from a program a wall clock that Server.Jump
+	// moves, where this machine has what that takes: see Server.Clocked. To read it takes
+	// them longer.
+	Clocks bool
 	// Embeds says, by kind, which setting of the environment, NAME=VALUE, makes such a
 	// server of this program when it is run again as a child. Nil, which is also what
 	// FromEnv gives, says that it cannot be one; etcdchild.Embeds is for programs that
@@ -147,8 +151,11 @@ type Server struct {
 	nodes []node
 	again int // servers that were started again
 
-	hosts  []host // beside nodes; nil where we did not start the node
-	sweep  func() error
+	hosts []host // beside nodes; nil where we did not start the node
+	sweep func() error
+
+	clockless error // why no clock can be set; nil if those of programs can that know how
+
 	closed sync.Once
 	err    error // of Close
 }
