@@ -60,7 +60,10 @@ func open(ctx context.Context, d *dialect, table string, dep lock.Deployment, c 
 	if len(dep.Nodes) != 1 {
 		return nil, fmt.Errorf("sql: it runs on one server, and %d addresses are given", len(dep.Nodes))
 	}
-	c = c.Filled()
+	c, err := c.Checked(lock.MaxTTL)
+	if err != nil {
+		return nil, fmt.Errorf("sql: %w", err)
+	}
 	if c.Conns <= 0 {
 		c.Conns = DefaultConns
 	}
