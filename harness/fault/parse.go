@@ -6,6 +6,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/lockbench/lockbench/impls/lock"
 )
 
 // A form is how one fault is written: NAME@AT, then +FOR if it lasts, then what arg says.
@@ -109,11 +111,12 @@ func Parse(text string) (Fault, error) {
 		text, name, strings.Join(names, ", "))
 }
 
-// read reads what stands behind the @.
+// read reads what stands behind the @. Times of more than lock.MaxTTL are none, so that
+// two of them can be added.
 func (f form) read(text string) (w written, err error) {
 	text, arg, some := strings.Cut(text, ":")
 	at, lasts, long := strings.Cut(text, "+")
-	if w.at, err = time.ParseDuration(at); err != nil || w.at < 0 {
+	if w.at, err = time.ParseDuration(at); err != nil || w.at < 0 || w.at > lock.MaxTTL {
 		return w, fmt.Errorf("%q is no time after the start: want %s", at, f.example)
 	}
 	if long != f.lasts {
@@ -122,12 +125,12 @@ func (f form) read(text string) (w written, err error) {
 		}
 		return w, fmt.Errorf("it does not say for how long: want %s", f.example)
 	}
-	if w.lasts, err = time.ParseDuration(lasts); long && (err != nil || w.lasts <= 0) {
+	if w.lasts, err = time.ParseDuration(lasts); long && (err != nil || w.lasts <= 0 || w.lasts > lock.MaxTTL) {
 		return w, fmt.Errorf("%q is no length of time: want %s", lasts, f.example)
 	}
 	switch {
 	case f.arg == length:
-		if w.by, err = time.ParseDuration(arg); err != nil || w.by <= 0 {
+		if w.by, err = time.ParseDuration(arg); err != nil || w.by <= 0 || w.by > lock.MaxTTL {
 			return w, fmt.Errorf("%q is no length of time: want %s", arg, f.example)
 		}
 	case some:
