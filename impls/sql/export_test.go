@@ -10,7 +10,7 @@ import (
 func Database(kind string, ep lock.Endpoint) (*sql.DB, error) {
 	c := lock.Config{Conns: 4}.Filled()
 	if kind == "postgresql" {
-		return openPostgres(ep, c)
+		return openPostgres(ep, c, settlePostgres())
 	}
-	return openMySQL(ep, c)
+	return openMySQL(ep, c, settleMySQL())
 }

@@ -67,7 +67,7 @@ func open(ctx context.Context, d *dialect, table string, dep lock.Deployment, c 
 	if c.Conns <= 0 {
 		c.Conns = DefaultConns
 	}
-	db, err := d.open(dep.Nodes[0], c)
+	db, err := d.open(dep.Nodes[0], c, d.settle)
 	if err != nil {
 		return nil, err
 	}
