@@ -34,28 +34,24 @@ func advisory(d *dialect) lock.Variant {
 		Keys:   func(key string) []string { return []string{key, fmt.Sprint(d.advisory(key))} },
 		Open: binder(d, "", way{
 			wait: func(ctx context.Context, b *bound, s *session, key string) error {
-				for {
-					switch got, err := b.ask(ctx, "lock", s, d.advise, d.advisory(key)); {
-					case err != nil && !d.waitAgain[d.code(err)]:
-						return err
-					case err == nil && !got.Valid:
-						return errStopped
-					case err == nil && got.Int64 == 1:
-						return nil
-					}
-					// The server ended the wait after a time of its own.
+				got, err := b.ask(ctx, "lock", s, d.advise, d.advisory(key))
+				if err == nil && !got {
+					// GET_LOCK returns NULL for one that was stopped, by us or by a limit of the
+					// server, and 0 after its own time.
+					return errStopped
 				}
+				return err
 			},
 			try: func(ctx context.Context, b *bound, s *session, key string) error {
 				got, err := b.ask(ctx, "lock", s, d.adviseNot, d.advisory(key))
-				if err == nil && got.Int64 != 1 {
+				if err == nil && !got {
 					return lock.ErrHeld
 				}
 				return err
 			},
 			free: func(ctx context.Context, b *bound, s *session, key string) error {
 				got, err := b.ask(ctx, "unlock", s, d.adviseRelease, d.advisory(key))
-				if err == nil && got.Int64 != 1 {
+				if err == nil && !got {
 					return lock.ErrLost
 				}
 				return err
@@ -65,13 +61,17 @@ func advisory(d *dialect) lock.Variant {
 	}
 }
 
-// ask runs a statement that answers 1 for yes, 0 for no, and NULL for neither: GET_LOCK
-// was stopped, or RELEASE_LOCK knows of no such lock.
-func (b *bound) ask(ctx context.Context, name string, s *session, statement string, arg any) (answer sql.NullInt64, err error) {
+// ask runs a statement that answers 1 for yes.
+func (b *bound) ask(ctx context.Context, name string, s *session, statement string, arg any) (yes bool, err error) {
 	err = b.statement(ctx, name, func() error {
-		return s.conn.QueryRowContext(ctx, statement, arg).Scan(&answer)
+		var answer sql.NullInt64
+		if err := s.conn.QueryRowContext(ctx, statement, arg).Scan(&answer); err != nil {
+			return err
+		}
+		yes = answer.Int64 == 1
+		return nil
 	})
-	return answer, err
+	return yes, err
 }
 
 // errStopped is what became of a wait that the server was told to stop and that did

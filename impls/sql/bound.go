@@ -36,8 +36,9 @@ type bound struct {
 // way is how an algorithm takes and gives back a key on a session. Both run on
 // that session alone.
 type way struct {
-	// wait blocks until it has key; try returns lock.ErrHeld if another has it. A
-	// session that returned an error holds nothing once it is closed.
+	// wait blocks until it has key, and is called again if the server ended it; try
+	// returns lock.ErrHeld if another has it. A session that returned an error holds
+	// nothing once it is closed.
 	wait, try func(ctx context.Context, b *bound, s *session, key string) error
 	// free gives key back, or returns lock.ErrLost.
 	free func(ctx context.Context, b *bound, s *session, key string) error
@@ -190,7 +191,16 @@ func (b *bound) back(s *session) {
 // Acquire waits in the database, or before that for a connection.
 func (b *bound) Acquire(ctx context.Context, key string) (lock.Lease, error) {
 	return b.take(ctx, key, func(ctx context.Context, s *session) error {
-		return b.watched(ctx, s, func(ctx context.Context) error { return b.way.wait(ctx, b, s, key) })
+		return b.watched(ctx, s, func(uncut context.Context) error {
+			for {
+				err := b.way.wait(uncut, b, s, key)
+				cut := errors.Is(err, errStopped) || b.d.waitAgain[b.d.code(err)]
+				if !cut || lock.Over(ctx, b.closed) != nil {
+					return err
+				}
+				// The server ended the wait after a time of its own, or chose it to stand back.
+			}
+		})
 	})
 }
 
