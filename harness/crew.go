@@ -125,6 +125,7 @@ type process struct {
 	mu    sync.Mutex // guards what follows, and writes to in
 	ended chan struct{}
 	op    func(operation) // what becomes of an operation that it reports
+	acted func(acted)     // and of what an actor has done
 }
 
 // spawn starts program as a worker that finds memory as its file 4, and what it says in
@@ -205,6 +206,13 @@ func (p *process) hear() {
 			p.mu.Unlock()
 		case a.Step != "":
 			p.told <- a.Step
+		case a.Acted != nil:
+			p.mu.Lock()
+			f := p.acted
+			p.mu.Unlock()
+			if f != nil {
+				f(*a.Acted)
+			}
 		case a.Op != nil:
 			p.mu.Lock()
 			if p.op != nil {
@@ -225,6 +233,13 @@ func (p *process) onOp(f func(operation)) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.op = f
+}
+
+// onActed is onOp for what an actor does.
+func (p *process) onActed(f func(acted)) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.acted = f
 }
 
 // system is the process as the system shows it.

@@ -27,6 +27,7 @@ const (
 	doCut     = "cut"
 	doPart    = "part"
 	doGo      = "go"
+	doAct     = "act"
 )
 
 // A request is one line to a worker.
@@ -34,6 +35,7 @@ type request struct {
 	Do   string `json:"do"`
 	Spec *Spec  `json:"spec,omitempty"`
 	Zero int64  `json:"zero_ns,omitempty"` // with start: when an open loop begins, see worker.start
+	Act  *order `json:"act,omitempty"`     // with act
 }
 
 // An answer is one line of a worker: its greeting, the answer to a request, or what it
@@ -52,6 +54,8 @@ type answer struct {
 	Over bool       `json:"over,omitempty"` // by itself: all its owners have come to their end
 	Step string     `json:"step,omitempty"` // by itself: an owner stopped at the step Spec.Park
 	Op   *operation `json:"op,omitempty"`   // by itself: an operation, see PROTOCOL.md
+
+	Acted *acted `json:"acted,omitempty"` // by itself: an order to an actor is carried out
 }
 
 // Work returns at once, unless this process was started to be a worker of a [Crew]; then
@@ -82,7 +86,8 @@ type service struct {
 
 	worker  *worker // of the run under way, nil between runs
 	parking *parking
-	resting int // goroutines between runs, once the first has ended
+	acting  *acting // nil unless it is an actor
+	resting int     // goroutines between runs, once the first has ended
 }
 
 // say writes one line. If nobody hears it, the end of the requests follows.
@@ -108,6 +113,9 @@ func (s *service) serve(in io.Reader) error {
 }
 
 func (s *service) do(r request) (a answer, err error) {
+	if r.Do == doAct && s.worker == nil {
+		return a, s.act(r.Act)
+	}
 	if (r.Do == doPrepare) != (s.worker == nil) {
 		return a, fmt.Errorf("it was told to %s at the wrong time", r.Do)
 	}
@@ -136,6 +144,19 @@ func (s *service) do(r request) (a answer, err error) {
 		err = fmt.Errorf("it was told to %q, which it does not know", r.Do)
 	}
 	return a, err
+}
+
+// act begins what an actor is told.
+func (s *service) act(o *order) (err error) {
+	if o == nil {
+		return errors.New("it was told to act without an order")
+	}
+	if s.acting == nil {
+		if s.acting, err = newActing(s.memory, func(a acted) { s.say(answer{Acted: &a}) }); err != nil {
+			return err
+		}
+	}
+	return s.acting.do(s.all, *o)
 }
 
 func (s *service) prepare(spec *Spec) (*ready, error) {
