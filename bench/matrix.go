@@ -22,7 +22,7 @@ func letter(list []results.Cell) string {
 	for _, c := range list {
 		l := map[results.Outcome]string{
 			results.Held: "+", results.Blocked: "B", results.Stuck: "X", results.Violated: "U", results.Careless: "T",
-			results.NotExercised: "?", "": "-",
+			results.NotExercised: "?", results.NoServer: "", "": "-",
 		}[c.Verdict]
 		if !strings.Contains(seen, l) {
 			seen += l
@@ -63,7 +63,7 @@ func (m matrix) print(w io.Writer, faults []safety.Fault, variants []lock.Varian
 		say(w, "%3d %-14s %s\n", i+1, f.Name, f.Doc)
 	}
 	say(w, "+ held, B blocked, X stuck, U violated, T careless, ? not exercised, - cannot strike\n")
-	n := len(m.cells) - counts[""]
+	n := len(m.cells) - counts[""] - counts[results.NoServer]
 	say(w, "%d cells: %d held, %d blocked, %d stuck, %d violated, %d careless, %d not exercised; %d more that no fault can strike\n",
 		n, counts[results.Held], counts[results.Blocked], counts[results.Stuck], counts[results.Violated], counts[results.Careless],
 		counts[results.NotExercised], counts[""])
@@ -74,7 +74,7 @@ func (m matrix) print(w io.Writer, faults []safety.Fault, variants []lock.Varian
 // nothing was exercised is no answer, and so none that was expected.
 func (m matrix) unexpected() (list []string) {
 	for _, c := range m.cells {
-		if c.Verdict != c.Expected {
+		if c.Verdict != c.Expected && c.Verdict != results.NoServer {
 			list = append(list, fmt.Sprintf("%s%s under %s was %s, expected %s", c.Algo, kindOfCell(c), c.Fault, or(string(c.Verdict), "-"), or(string(c.Expected), "-")))
 		}
 	}

@@ -11,7 +11,6 @@ import (
 	"strings"
 
 	"github.com/lockbench/lockbench/harness/safety"
-	"github.com/lockbench/lockbench/harness/server"
 	"github.com/lockbench/lockbench/impls"
 	"github.com/lockbench/lockbench/impls/lock"
 	"github.com/lockbench/lockbench/results"
@@ -128,8 +127,6 @@ func (j *safetyJob) do(ctx context.Context, std stdio) error {
 	switch {
 	case ctx.Err() != nil:
 		return exit{exitInterrupted, nil}
-	case errors.Is(err, server.ErrMissing):
-		return fmt.Errorf("%w; leave its locks out with -algo, or see lockbench servers", err)
 	case err != nil:
 		return err
 	}
@@ -169,7 +166,7 @@ func (j *safetyJob) show(std stdio, c results.Cell) error {
 	switch {
 	case j.json:
 		return json.NewEncoder(std.out).Encode(c)
-	case c.Verdict == "" && !j.verbose:
+	case c.Verdict == results.NoServer, c.Verdict == "" && !j.verbose:
 		return nil
 	}
 	mark := ""

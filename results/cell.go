@@ -69,6 +69,7 @@ const (
 	Violated     Outcome = "violated"      // two were inside, and the older one wrote
 	Careless     Outcome = "careless"      // as Violated, but not where the holder heeds its Guard
 	NotExercised Outcome = "not-exercised" // the fault did not strike, or nobody competed: it proves nothing
+	NoServer     Outcome = "no-server"     // there was no server to play it on
 )
 
 // A Fence is what a resource that remembers the newest fencing token made of stale writes.

@@ -91,6 +91,10 @@ func play(ctx context.Context, p Plan, pool *pool, c Cell) (out results.Cell, er
 		}
 	}
 	srv, done, err := pool.take(ctx, c.Variant.Needs, c.Fault.Servers)
+	if errors.Is(err, server.ErrMissing) {
+		out.Verdict, out.Why = results.NoServer, err.Error()
+		return out, nil
+	}
 	if err != nil {
 		return out, err
 	}
