@@ -90,8 +90,7 @@ func queues(v lock.Variant) string {
 	return ""
 }
 
-// paths are the steps that lie between the first and the last of an uncontended Acquire,
-// and of its Release: there a client has begun something and not finished it.
+// paths are the steps of an uncontended Acquire, and of its Release.
 func (s *Scene) paths(ctx context.Context) (acquire, release []string, err error) {
 	t, err := s.Client(ctx)
 	if err != nil {
@@ -113,13 +112,14 @@ func (s *Scene) paths(ctx context.Context) (acquire, release []string, err error
 	if release, err = t.Steps(ctx); err != nil {
 		return nil, nil, err
 	}
-	return inner(acquire), inner(release), t.CloseClient(ctx)
+	return acquire, release, t.CloseClient(ctx)
 }
 
 // maxPathKey is a key that no play competes for.
-const maxPathKey = 15
+const maxPathKey = maxScene - 1
 
-// inner leaves out what comes before the first command and after the last.
+// inner are the steps between the first command of a path and its last: there a client has
+// begun something and not finished it.
 func inner(steps []string) (list []string) {
 	seen := map[string]bool{}
 	for i, step := range steps {
@@ -144,10 +144,11 @@ func (s *Scene) Leave(ctx context.Context, a *harness.Actor, k harness.Target) e
 }
 
 func crashMidway(ctx context.Context, s *Scene) error {
-	steps, _, err := s.paths(ctx)
+	path, _, err := s.paths(ctx)
 	if err != nil {
 		return err
 	}
+	steps := inner(path)
 	if len(steps) == 0 {
 		return moot("its Acquire is one command")
 	}
@@ -271,17 +272,8 @@ func stalled(ctx context.Context, s *Scene) error {
 	return s.Write(ctx, a, k)
 }
 
-// third has a third client try to get in while b, who was granted the key at that instant,
-// is inside; if it does, b writes. A lease of b that might have ended by itself proves
-// nothing.
-func (s *Scene) third(ctx context.Context, b *harness.Actor, granted time.Time) error {
-	c, err := s.Client(ctx)
-	if err != nil {
-		return err
-	}
-	return s.intrude(ctx, b, c, granted)
-}
-
+// intrude has c try to get in while b, who was granted the key at that instant, is inside;
+// if it does, b writes. A lease of b that might have ended by itself proves nothing.
 func (s *Scene) intrude(ctx context.Context, b, c *harness.Actor, granted time.Time) error {
 	k := s.Key(0)
 	s.rivals++
@@ -309,46 +301,33 @@ func (s *Scene) intrude(ctx context.Context, b, c *harness.Actor, granted time.T
 }
 
 func lateRelease(ctx context.Context, s *Scene) error {
-	a, b, err := s.pair(ctx)
-	if err != nil {
-		return err
-	}
-	c, err := s.Client(ctx)
-	if err != nil {
-		return err
-	}
-	k := s.Key(0)
-	if err := s.Stop(ctx, a); err != nil {
-		return err
-	}
-	call, err := s.Rival(b, k)
-	if err != nil {
-		return err
-	}
-	in, at, err := s.entered(ctx, b, call)
-	if err != nil {
-		return err
-	}
-	if err := s.Continue(ctx, a); err != nil {
-		return err
-	}
-	if !in {
-		return moot("nobody gets in while its holder is stopped")
-	}
-	if err := s.Leave(ctx, a, k); err != nil {
-		return err
-	}
-	s.Proof("client A has called Release while B is inside")
-	return s.intrude(ctx, b, c, at)
+	return s.releaseLate(ctx, func(steps []string) (string, error) {
+		if len(steps) == 0 {
+			return "", nil // it passes no step, and is stopped before
+		}
+		return steps[0], nil
+	})
 }
 
 func releaseGap(ctx context.Context, s *Scene) error {
-	_, steps, err := s.paths(ctx)
+	return s.releaseLate(ctx, func(steps []string) (string, error) {
+		if steps = inner(steps); len(steps) == 0 {
+			return "", moot("its Release is one command")
+		}
+		return steps[0], nil
+	})
+}
+
+// releaseLate stops the holder at a step of its Release, or before it if at is "", until
+// another holds the key.
+func (s *Scene) releaseLate(ctx context.Context, at func(path []string) (string, error)) error {
+	_, path, err := s.paths(ctx)
 	if err != nil {
 		return err
 	}
-	if len(steps) == 0 {
-		return moot("its Release is one command")
+	step, err := at(path)
+	if err != nil {
+		return err
 	}
 	a, b, err := s.pair(ctx)
 	if err != nil {
@@ -359,18 +338,19 @@ func releaseGap(ctx context.Context, s *Scene) error {
 		return err
 	}
 	k := s.Key(0)
-	parked, err := a.Park(steps[0], 0)
-	if err != nil {
-		return err
+	var parked, release *harness.Call
+	if step != "" {
+		if parked, err = a.Park(step, 0); err != nil {
+			return err
+		}
+		if release, err = a.Release(k); err != nil {
+			return err
+		}
+		if _, ok, err := parked.Within(ctx, s.Bound); err != nil || !ok {
+			return failed("client %s did not come to %s: %v", name(a.Me()), step, err)
+		}
+		s.Proof("client %s stands at %s of its Release", name(a.Me()), step)
 	}
-	release, err := a.Release(k)
-	if err != nil {
-		return err
-	}
-	if _, ok, err := parked.Within(ctx, s.Bound); err != nil || !ok {
-		return failed("client A did not come to %s: %v", steps[0], err)
-	}
-	s.Proof("client A stands at %s of its Release", steps[0])
 	if err := s.Stop(ctx, a); err != nil {
 		return err
 	}
@@ -378,7 +358,7 @@ func releaseGap(ctx context.Context, s *Scene) error {
 	if err != nil {
 		return err
 	}
-	in, at, err := s.entered(ctx, b, call)
+	in, granted, err := s.entered(ctx, b, call)
 	if err != nil {
 		return err
 	}
@@ -388,13 +368,19 @@ func releaseGap(ctx context.Context, s *Scene) error {
 	if !in {
 		return moot("nobody gets in while its holder is stopped")
 	}
-	if err := a.Go(parked); err != nil {
+	if step != "" {
+		err = a.Go(parked)
+	} else {
+		release, err = a.Release(k)
+	}
+	if err != nil {
 		return err
 	}
 	if _, err := release.Wait(ctx); err != nil {
 		return err
 	}
-	return s.intrude(ctx, b, c, at)
+	s.Proof("the Release of client %s has ended while %s is inside", name(a.Me()), name(b.Me()))
+	return s.intrude(ctx, b, c, granted)
 }
 
 func clientClock(ctx context.Context, s *Scene) error {
@@ -603,6 +589,7 @@ func slowGrant(ctx context.Context, s *Scene) error {
 }
 
 func lateRequest(ctx context.Context, s *Scene) error {
+	s.timeout = s.TTL // after which its client gives up tidying up, too
 	a, proxies, err := s.behind(ctx)
 	if err != nil {
 		return err

@@ -1,6 +1,7 @@
 package safety
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -30,7 +31,7 @@ type Scene struct {
 	id      string
 	keys    []string
 	group   string
-	offset  time.Duration
+	timeout time.Duration // of one command; 0 is longer than any wait
 	proxies []fault.Proxies
 	healed  []func(context.Context) error
 
@@ -71,9 +72,12 @@ func (s *Scene) Key(n int) harness.Target {
 	return k
 }
 
+// maxScene is how many keys one client may hold or wait for in a scene.
+const maxScene = 16
+
 // config is that of the clients.
 func (s *Scene) config() lock.Config {
-	return lock.Config{TTL: s.TTL, Timeout: 20 * time.Second, NodeTimeout: s.TTL / 4, Conns: 4, Group: s.group}
+	return lock.Config{TTL: s.TTL, Timeout: cmp.Or(s.timeout, 20*time.Second), NodeTimeout: s.TTL / 4, Conns: maxScene, Group: s.group}
 }
 
 // Client starts a client process on the servers themselves.
