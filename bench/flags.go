@@ -137,7 +137,7 @@ func (g *grid) flags(fs *flag.FlagSet) {
 		}
 		fs.Var(&setting{g: g, d: d}, d.Name, help)
 	}
-	fs.Var(&list[fault.Fault]{values: &g.faults, parse: fault.Parse}, "fault", "`faults` of every run: "+fault.Help()+" (at 2 s after measuring began, for 500 ms, the first one only)")
+	fs.Var(&list[fault.Fault]{values: &g.faults, parse: fault.Parse}, "fault", "`faults` of every run: "+fault.Help()+" (at 2 s after measuring began, for 500 ms, the first one only). What is struck: "+fault.Targets())
 
 	fs.Var(bounded[int]{&g.repeat, whole(1, 1000)}, "repeat", "`number` of interleaved repetitions of the whole grid")
 	fs.Var(bounded[uint64]{&g.seed, func(s string) (uint64, error) {

@@ -154,9 +154,12 @@ func (j *job) do(ctx context.Context, std stdio, given map[string]bool) error {
 		}
 		defer func() { _ = traced.file.Close() }() // close was called before, where all went well
 	}
-	options.Persist = slices.ContainsFunc(trials, func(t harness.Trial) bool {
-		return slices.ContainsFunc(t.Faults, func(f fault.Fault) bool { return f.Plan().Data })
-	})
+	for _, t := range trials {
+		for _, f := range t.Faults {
+			p := f.Plan()
+			options.Persist, options.Clocks = options.Persist || p.Data, options.Clocks || p.Part == fault.Clocks
+		}
+	}
 	b := bank{options: options, session: harness.NewID(), rigs: make(map[lock.Needs]*harness.Rig), commit: j.commit, crew: &harness.Crew{Commit: j.commit}}
 	defer func() {
 		if err := b.close(); err != nil {

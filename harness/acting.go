@@ -159,7 +159,7 @@ func (a *acting) open(v lock.Variant, o order) {
 		}
 		return time.Now().Add(time.Duration(a.offset.Load()))
 	}
-	a.offset.Store(int64(o.Spec.Offset))
+	a.offset.Store(int64(o.For))
 	ctx, cancel := context.WithTimeout(context.Background(), patience+c.Timeout)
 	defer cancel()
 	l, err := v.Open(ctx, o.Spec.deployment(), c)

@@ -144,11 +144,11 @@ func (a *Actor) tell(o order) (*Call, error) {
 
 // Open connects the actor's client of v to d. Offset is how far its wall clock is off.
 func (a *Actor) Open(ctx context.Context, v lock.Variant, d lock.Deployment, c lock.Config, offset time.Duration) error {
-	s := &Spec{Algo: v.Algo, Client: v.Client, Kind: d.Kind, Config: c, Workers: 1, Zero: a.c.clock.monotonic, Offset: offset}
+	s := &Spec{Algo: v.Algo, Client: v.Client, Kind: d.Kind, Config: c, Workers: 1, Zero: a.c.clock.monotonic}
 	for _, n := range d.Nodes {
 		s.Nodes = append(s.Nodes, n.Reveal())
 	}
-	call, err := a.tell(order{Do: orderOpen, Actor: a.me, Spec: s})
+	call, err := a.tell(order{Do: orderOpen, Actor: a.me, Spec: s, For: offset})
 	if err != nil {
 		return err
 	}

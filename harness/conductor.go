@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math"
+	"slices"
 	"sync"
 	"time"
 
@@ -53,6 +54,7 @@ func newConductor(t Trial, d lock.Deployment, id string, workers int) *conductor
 	c.spec = Spec{
 		Algo: t.Variant.Algo, Client: t.Variant.Client, Kind: d.Kind, Config: t.Config, Load: t.Load, Seed: t.Seed,
 		Run: id, Workers: workers, Zero: c.clock.monotonic,
+		Steps: slices.ContainsFunc(t.Faults, func(f fault.Fault) bool { return f.Plan().Part == fault.Steps }),
 	}
 	for _, n := range d.Nodes {
 		c.spec.Nodes = append(c.spec.Nodes, n.Reveal())

@@ -114,11 +114,14 @@ type process struct {
 	in      *os.File       // what it is told
 	out     *os.File       // what it says
 	answers chan answer
-	told    chan string   // steps at which an owner stopped
+	stopped chan string   // the owner that was parked; nobody waits for it who is parked no more
 	hello   answer        // its greeting
 	leaving chan struct{} // closed when it is to end
 	gone    chan struct{} // closed when it has ended
 	err     error         // how; read it after gone
+
+	turn sync.Mutex // of who asks
+	owed int        // answers that have not come; guarded by turn
 
 	once  sync.Once  // closes leaving
 	worn  bool       // it serves no further run
@@ -149,7 +152,7 @@ func spawn(program []string, memory *os.File) (*process, error) {
 	cmd.Env = append(os.Environ(), workEnv+"=1")
 	cmd.SysProcAttr = workerAttr()
 	p := &process{
-		cmd: cmd, in: in, out: out, answers: make(chan answer), told: make(chan string, 1),
+		cmd: cmd, in: in, out: out, answers: make(chan answer), stopped: make(chan string, 1),
 		leaving: make(chan struct{}), gone: make(chan struct{}), ended: make(chan struct{}),
 	}
 	started := make(chan error)
@@ -204,8 +207,6 @@ func (p *process) hear() {
 			p.mu.Lock()
 			close(p.ended)
 			p.mu.Unlock()
-		case a.Step != "":
-			p.told <- a.Step
 		case a.Acted != nil:
 			p.mu.Lock()
 			f := p.acted
@@ -213,6 +214,12 @@ func (p *process) hear() {
 			if f != nil {
 				f(*a.Acted)
 			}
+		case a.Parked != nil:
+			who := "what no owner does"
+			if a.Parked.Owner >= 0 {
+				who = fmt.Sprintf("owner %d", a.Parked.Owner)
+			}
+			p.stopped <- who // one for each park
 		case a.Op != nil:
 			p.mu.Lock()
 			if p.op != nil {
@@ -264,12 +271,28 @@ func (p *process) kill() {
 	<-p.gone
 }
 
-// ask sends a request and waits for its answer.
+// ask sends a request and waits for its answer. Of those that ask at once one waits for
+// the other.
 func (p *process) ask(ctx context.Context, r request, bound time.Duration) (answer, error) {
+	p.turn.Lock()
+	defer p.turn.Unlock()
 	if err := p.send(r); err != nil {
 		return answer{}, err
 	}
-	return p.receive(ctx, bound)
+	p.owed++
+	for {
+		a, err := p.receive(ctx, bound)
+		if err != nil {
+			return answer{}, err // its answer may still come
+		}
+		if p.owed--; p.owed > 0 {
+			continue // it was asked before, by somebody who waits no more
+		}
+		if a.Error != "" {
+			err = errors.New(a.Error)
+		}
+		return a, err
+	}
 }
 
 func (p *process) send(r request) error {
@@ -295,9 +318,6 @@ func (p *process) receive(ctx context.Context, bound time.Duration) (answer, err
 	defer late.Stop()
 	select {
 	case a := <-p.answers:
-		if a.Error != "" {
-			return a, errors.New(a.Error)
-		}
 		return a, nil
 	case <-p.gone:
 		return answer{}, p.err
@@ -372,10 +392,31 @@ func (p *process) fate() <-chan struct{} { return p.gone }
 
 func (p *process) why() error { return p.err }
 
-// proceed lets the owner that stopped at the step Spec.Park go on.
-func (p *process) proceed() error {
-	_, err := p.ask(context.Background(), request{Do: doGo}, patience)
-	return err
+// The rest makes it what faults strike, see fault.Worker.
+
+func (p *process) jump(ctx context.Context, d time.Duration) (before, after time.Duration, err error) {
+	a, err := p.ask(ctx, request{Do: doJump, By: int64(d)}, patience)
+	if err == nil && a.Jumped == nil {
+		err = errors.New("it answered without saying what its clock is")
+	}
+	if err != nil {
+		return 0, 0, err
+	}
+	return time.Duration(a.Jumped.Before), time.Duration(a.Jumped.After), nil
+}
+
+func (p *process) park(ctx context.Context, step string) (stopped <-chan string, err error) {
+	_, err = p.ask(ctx, request{Do: doPark, Step: step}, patience)
+	return p.stopped, err
+}
+
+func (p *process) proceed(ctx context.Context) (passed []string, err error) {
+	a, err := p.ask(ctx, request{Do: doGo}, patience)
+	select {
+	case <-p.stopped: // nobody has waited for it
+	default:
+	}
+	return a.Passed, err
 }
 
 // leave ends a process in which something of the run may still go on: the next run gets

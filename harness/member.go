@@ -3,7 +3,6 @@ package harness
 import (
 	"context"
 	"runtime/metrics"
-	"sync/atomic"
 
 	"github.com/lockbench/lockbench/impls/lock"
 )
@@ -103,25 +102,4 @@ func (w *worker) spent() Counts {
 	_, c.Grants = w.rec.total()
 	c.Runnable = readRunnable()
 	return c
-}
-
-// parking stops the first owner that comes to a step until it is told to go on.
-type parking struct {
-	step   string
-	taken  atomic.Bool
-	tell   func(step string) // that an owner stands there
-	resume chan struct{}     // closed when it is to go on
-}
-
-// hook is a lock.Config.Hook.
-func (p *parking) hook(ctx context.Context, step string) error {
-	if step != p.step || !p.taken.CompareAndSwap(false, true) {
-		return nil
-	}
-	p.tell(step)
-	select {
-	case <-p.resume:
-	case <-ctx.Done():
-	}
-	return nil
 }

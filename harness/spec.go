@@ -27,9 +27,8 @@ type Spec struct {
 	Worker  int `json:"worker"`  // which of them this is, from 0
 	Workers int `json:"workers"` // how many there are
 
-	Zero   int64         `json:"zero_ns"`   // the instant of CLOCK_MONOTONIC from which the run's clock counts
-	Offset time.Duration `json:"offset_ns"` // how far the wall clock of this worker is off, see lock.Config.Now
-	Park   string        `json:"park"`      // the step of the algorithm at which an owner stops until it is told to go on; "" is none
+	Zero  int64 `json:"zero_ns"` // the instant of CLOCK_MONOTONIC from which the run's clock counts
+	Steps bool  `json:"steps"`   // owners can be parked at steps of the algorithm, see parking
 }
 
 // owners is how many of the load's owners are this worker's. Owner i of all is that

@@ -1,7 +1,6 @@
 package harness
 
 import (
-	"context"
 	"encoding/json"
 	"fmt"
 	"reflect"
@@ -289,71 +288,5 @@ func TestBury(t *testing.T) {
 	}
 	if other.state.Load() != entryOpen || b.words[1].holder.Load() != 3 || b.violations.Load() != 0 {
 		t.Errorf("who lives lost its hold: %+v", other)
-	}
-}
-
-// The wall clock of one worker may be off: a lock that goes by it lets two in.
-func TestClockOffset(t *testing.T) {
-	r := crewed(t)
-	// They pause, or the one whose clock is ahead could have the key all the time.
-	pause := results.Dist{Mean: 5 * time.Millisecond}
-	l := results.Load{Procs: 2, Owners: 2, Hold: pause, Think: pause, For: 500 * time.Millisecond}
-	trial := Trial{Variant: onRedis(t, "redis-getset"), Load: l}
-	for _, off := range []time.Duration{0, time.Hour} {
-		run, err := r.run(t.Context(), trial, tweaks{spec: func(s *Spec) { s.Offset = off * time.Duration(s.Worker) }})
-		if err != nil {
-			t.Fatal(err)
-		}
-		switch n := run.Metrics[results.Violations]; {
-		case off == 0 && n > 0:
-			locktest.Violation(t, "%v owners inside beside another, with clocks that agree", n)
-		case off > 0 && n == 0:
-			t.Errorf("a clock that is %v off harms nobody: the worker does not go by it", off)
-		}
-	}
-}
-
-// An owner stops at the step at which it is to, and goes on when it is told, or dies there.
-func TestParkedAtAStep(t *testing.T) {
-	r := crewed(t)
-	for name, die := range map[string]bool{"goes on": false, "dies": true} {
-		t.Run(name, func(t *testing.T) {
-			l := results.Load{Procs: 2, Owners: 2, Hold: results.Dist{Mean: time.Millisecond}, For: time.Second}
-			trial := Trial{Variant: onRedis(t, "redis-setnx-expire"), Load: l}
-			var step string
-			var failed error
-			var stood int64
-			run, err := r.run(t.Context(), trial, tweaks{
-				spec: func(s *Spec) {
-					if s.Worker == 1 {
-						s.Park = "before-expire"
-					}
-				},
-				begun: func(c *conductor) {
-					p := c.members[1].(*process)
-					step = <-p.told
-					// It has the key, so that nobody else is granted it.
-					counts, err := c.counts(context.Background())
-					stood, failed = counts.Grants, err
-					if die {
-						failed = c.kill(1)
-						return
-					}
-					if failed == nil {
-						failed = p.proceed()
-					}
-				},
-			})
-			if err != nil || failed != nil {
-				t.Fatal(err, failed)
-			}
-			if step != "before-expire" {
-				t.Errorf("it stopped at %q", step)
-			}
-			grants := run.Series.OwnerGrants
-			if n := int64(run.Metrics[results.AcqRate]); die && n > stood || !die && grants[1] == 0 {
-				t.Errorf("%d acq/s after %d grants: %v; who dies there keeps the key for ever, and who goes on shares it", n, stood, grants)
-			}
-		})
 	}
 }

@@ -22,15 +22,17 @@ func TestFaultsOfRun(t *testing.T) {
 	r := crewed(t)
 	genuine(t, r)
 	for text, want := range map[string]string{
-		"kill-client@300ms":             "SIGKILL, and client process PID ended",
-		"stall-client@300ms+200ms":      "SIGSTOP to process PID; ",
-		"cut@300ms+200ms":               "drop at 1 proxies with ",
-		"rtt@300ms+200ms:20ms":          "delay 10ms at 1 proxies with ",
-		"restart-empty@300ms+100ms":     "started again with empty directories",
-		"pause@300ms+200ms":             "all their threads have stopped; ",
-		"stall-client@300ms+200ms:2":    "SIGSTOP to processes PID, ",
-		"rtt@300ms+200ms:20ms,loaded":   "delay 10.5ms at 1 proxies with ",
-		"pause@300ms+50ms,stall-client": "all their threads have stopped; ",
+		"kill-client@300ms":               "SIGKILL, and client process PID ended",
+		"stall-client@300ms+200ms":        "SIGSTOP to process PID; ",
+		"stall-client@300ms+200ms:holder": "of 2 holds: owner ",
+		"kill-client@300ms:holder":        "of 2 holds: owner ",
+		"cut@300ms+200ms":                 "drop at 1 proxies with ",
+		"rtt@300ms+200ms:20ms":            "delay 10ms at 1 proxies with ",
+		"restart-empty@300ms+100ms":       "started again with empty directories",
+		"pause@300ms+200ms":               "all their threads have stopped; ",
+		"stall-client@300ms+200ms:2":      "SIGSTOP to processes PID, ",
+		"rtt@300ms+200ms:20ms,loaded":     "delay 10.5ms at 1 proxies with ",
+		"pause@300ms+50ms,stall-client":   "all their threads have stopped; ",
 	} {
 		t.Run(text, func(t *testing.T) {
 			text, more, _ := strings.Cut(text, ",")
@@ -90,7 +92,7 @@ func TestFaultsRefused(t *testing.T) {
 		}
 		return Trial{Variant: onRedis(t, "redis-token"), Load: l, Faults: []fault.Fault{f}}
 	}
-	for text, want := range map[string]error{"kill-client@0s": fault.ErrLacks, "stall-client@0s+1ms": fault.ErrLacks, "restart@0s+1ms": fault.ErrLacks} {
+	for text, want := range map[string]error{"kill-client@0s": fault.ErrLacks, "stall-client@0s+1ms": fault.ErrLacks, "restart@0s+1ms": fault.ErrLacks, "jump@0s+1ms:1h": fault.ErrLacks, "jump-client@0s+1ms:1h": fault.ErrLacks, "park-client@0s+1ms:x": fault.ErrLacks} {
 		if _, err := r.Run(t.Context(), trial(text)); !errors.Is(err, want) || !strings.HasPrefix(err.Error(), "fault: "+text[:4]) {
 			t.Errorf("%s without processes and without persistence: %v", text, err)
 		}
@@ -120,8 +122,13 @@ func genuine(t *testing.T, r *Rig) {
 	if r.Server.Source != server.Embedded {
 		return
 	}
-	if slices.Contains(strings.Fields(os.Getenv("LOCKBENCH_REQUIRE")), "redis") {
+	if required("redis") {
 		t.Fatal("LOCKBENCH_REQUIRE lists redis, but no real Redis was found")
 	}
 	t.Skip("NOT RUN: there is no redis here; get it with scripts/servers redis")
+}
+
+// required reports whether LOCKBENCH_REQUIRE lists what.
+func required(what string) bool {
+	return slices.Contains(strings.Fields(os.Getenv("LOCKBENCH_REQUIRE")), what)
 }

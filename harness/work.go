@@ -26,6 +26,8 @@ const (
 	doQuit    = "quit"
 	doCut     = "cut"
 	doPart    = "part"
+	doJump    = "jump"
+	doPark    = "park"
 	doGo      = "go"
 	doAct     = "act"
 )
@@ -36,6 +38,8 @@ type request struct {
 	Spec *Spec  `json:"spec,omitempty"`
 	Zero int64  `json:"zero_ns,omitempty"` // with start: when an open loop begins, see worker.start
 	Act  *order `json:"act,omitempty"`     // with act
+	By   int64  `json:"by_ns,omitempty"`   // with jump: how far
+	Step string `json:"step,omitempty"`    // with park: where
 }
 
 // An answer is one line of a worker: its greeting, the answer to a request, or what it
@@ -45,17 +49,25 @@ type answer struct {
 	Commit   string `json:"commit,omitempty"`   // greeting
 	Reports  string `json:"reports,omitempty"`  // greeting of a worker in another language: reportsOperations
 
-	Error  string  `json:"error,omitempty"` // to any request: it could not be done
-	Ready  *ready  `json:"ready,omitempty"` // to prepare
-	Counts *Counts `json:"cost,omitempty"`  // to cost
-	Part   *Part   `json:"part,omitempty"`  // to part
-	Worn   bool    `json:"worn,omitempty"`  // to part: the lock has left something running, so that no other run should follow here
+	Error  string   `json:"error,omitempty"`  // to any request: it could not be done
+	Ready  *ready   `json:"ready,omitempty"`  // to prepare
+	Counts *Counts  `json:"cost,omitempty"`   // to cost
+	Jumped *jumped  `json:"clock,omitempty"`  // to jump
+	Passed []string `json:"passed,omitempty"` // to go: names of the steps that owners came to since park
+	Part   *Part    `json:"part,omitempty"`   // to part
+	Worn   bool     `json:"worn,omitempty"`   // to part: the lock has left something running, so that no other run should follow here
 
-	Over bool       `json:"over,omitempty"` // by itself: all its owners have come to their end
-	Step string     `json:"step,omitempty"` // by itself: an owner stopped at the step Spec.Park
-	Op   *operation `json:"op,omitempty"`   // by itself: an operation, see PROTOCOL.md
+	Over   bool       `json:"over,omitempty"`   // by itself: all its owners have come to their end
+	Parked *parked    `json:"parked,omitempty"` // by itself: an owner has stopped where park says
+	Op     *operation `json:"op,omitempty"`     // by itself: an operation, see PROTOCOL.md
+	Acted  *acted     `json:"acted,omitempty"`  // by itself: an order to an actor is carried out
+}
 
-	Acted *acted `json:"acted,omitempty"` // by itself: an order to an actor is carried out
+// jumped is how far the wall clock of a worker's locks was ahead before a jump and is after,
+// in ns, as they read it.
+type jumped struct {
+	Before int64 `json:"before_ns"`
+	After  int64 `json:"after_ns"`
 }
 
 // Work returns at once, unless this process was started to be a worker of a [Crew]; then
@@ -85,7 +97,6 @@ type service struct {
 	out *json.Encoder
 
 	worker  *worker // of the run under way, nil between runs
-	parking *parking
 	acting  *acting // nil unless it is an actor
 	resting int     // goroutines between runs, once the first has ended
 }
@@ -136,8 +147,13 @@ func (s *service) do(r request) (a answer, err error) {
 		s.worker.quit()
 	case doCut:
 		s.worker.cut()
+	case doJump:
+		j := s.worker.jump(time.Duration(r.By))
+		a.Jumped = &j
+	case doPark:
+		err = s.worker.parking.park(r.Step, func(p parked) { s.say(answer{Parked: &p}) })
 	case doGo:
-		close(s.parking.resume)
+		a.Passed, err = s.worker.parking.proceed()
 	case doPart:
 		a.Part, a.Worn, err = s.part()
 	default:
@@ -172,10 +188,6 @@ func (s *service) prepare(spec *Spec) (*ready, error) {
 		return nil, err
 	}
 	w := newWorker(*spec, v, b, clockFrom(spec.Zero))
-	if spec.Park != "" {
-		s.parking = &parking{step: spec.Park, tell: func(step string) { s.say(answer{Step: step}) }, resume: make(chan struct{})}
-		w.config.Hook = s.parking.hook
-	}
 	ctx, cancel := context.WithTimeout(context.Background(), patience+spec.Config.Timeout)
 	defer cancel()
 	r, err := w.open(ctx)

@@ -39,6 +39,9 @@ type worker struct {
 	sleepers []*sleeper // of the owners, and the last of the tick
 	waking   *waking
 
+	ahead   atomic.Int64 // ns that the wall clock of the locks is ahead
+	parking *parking     // nil if nobody can be parked
+
 	plan []arrival // open loop
 	zero int64     // when the first arrival of the plan could be due
 
@@ -61,14 +64,28 @@ func newWorker(spec Spec, v lock.Variant, b *board, c clock) *worker {
 	names := spec.keys()
 	w.names = slices.Concat(names, names)
 	w.config.Count = w.count
-	if spec.Offset != 0 {
-		w.config.Now = func() time.Time { return time.Now().Add(spec.Offset) }
+	w.config.Now = w.wall
+	if spec.Steps {
+		w.parking = new(parking)
+		w.config.Hook = w.parking.hook
 	}
 	w.rec = newRecording(l, spec.owners(), &b.window)
 	if l.Rate > 0 {
 		w.plan = planArrivals(l, spec.Seed)
 	}
 	return w
+}
+
+// wall is the wall clock of the locks, a lock.Config.Now.
+func (w *worker) wall() time.Time { return time.Now().Add(time.Duration(w.ahead.Load())) }
+
+// jump moves the wall clock of the locks by d, and returns how far they read it ahead
+// before and after.
+func (w *worker) jump(d time.Duration) jumped {
+	read := func() int64 { return int64(w.config.Now().Sub(time.Now())) }
+	before := read()
+	w.ahead.Add(int64(d))
+	return jumped{before, read()}
 }
 
 // longestOf is the longest that anything can take under l: everything plus the grace at
@@ -157,10 +174,14 @@ func (w *worker) start(ctx context.Context, zero int64) {
 	releases := context.WithoutCancel(ctx)
 	for i := range w.spec.owners() {
 		w.owners.Go(func() {
+			waits, releases := w.waits, releases
+			if w.parking != nil {
+				waits, releases = named(waits, w.spec.owner(i)), named(releases, w.spec.owner(i))
+			}
 			if w.plan != nil {
-				w.serve(w.waits, releases, i)
+				w.serve(waits, releases, i)
 			} else {
-				w.loop(w.waits, releases, i)
+				w.loop(waits, releases, i)
 			}
 		})
 	}
@@ -304,6 +325,9 @@ func (w *worker) operate(ctx, releases context.Context, locker lock.Locker, o *o
 		o.entry = w.board.grant(o, ticket, token)
 	}
 	var again [results.MaxDepth]lock.Lease
+	if w.parking != nil {
+		_ = w.parking.hook(ctx, stepInside) // it has no error
+	}
 	deep, reentry := w.reenter(ctx, locker, o, again[:w.spec.Load.Depth])
 	w.hold(o.own, hold)
 	for deep > 0 {

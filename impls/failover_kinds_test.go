@@ -106,7 +106,7 @@ func TestFailoverAcrossKinds(t *testing.T) {
 					break
 				}
 				held, token := acquire(lockers[0])
-				if _, err := servers[n].Kill(0); err != nil {
+				if _, err := servers[n].Kill(); err != nil {
 					t.Fatal(err)
 				}
 				next, after := acquire(lockers[1])

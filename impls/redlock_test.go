@@ -35,7 +35,11 @@ func five(t *testing.T) (*server.Server, []*redis.Client) {
 // kill ends the first n servers, and returns what starts them again.
 func kill(t *testing.T, s *server.Server, n int) (revive func()) {
 	t.Helper()
-	killed, err := s.Kill(n)
+	var first []int
+	for i := range n {
+		first = append(first, i)
+	}
+	killed, err := s.Kill(first...)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -42,7 +42,7 @@ func TestClusterNodeStalls(t *testing.T) {
 		}
 		lockers = append(lockers, l)
 	}
-	paused, err := fault.Pause{Servers: 1}.Inject(t.Context(), &fault.Env{Server: s})
+	paused, err := fault.Pause{Servers: fault.Target{First: 1}}.Inject(t.Context(), &fault.Env{Server: s})
 	if err != nil {
 		t.Fatal(err)
 	}

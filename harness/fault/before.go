@@ -9,61 +9,72 @@ import (
 	"github.com/lockbench/lockbench/impls/lock"
 )
 
-// Proxies stand before the nodes of one deployment, in their order.
+// Proxies stand before the servers of one deployment, in their order: one before each
+// node, and of an ensemble one before each member.
 type Proxies []*Proxy
 
-// Proxied reports whether Before can stand before d: whether each node is a
+// Proxied reports whether Before can stand before d: whether each server is a
 // plain TCP address. TLS is not, because its certificate names the server and
 // not the proxy; nor are a cluster and sentinels, which tell the client the servers'
 // own addresses.
 func Proxied(d lock.Deployment) bool {
 	for _, node := range d.Nodes {
-		if _, _, err := target(node); err != nil {
+		if _, err := targets(node); err != nil {
 			return false
 		}
 	}
 	return len(d.Nodes) > 0
 }
 
-// target is the URL of node and the address in it, "host:port".
-func target(node lock.Endpoint) (*url.URL, string, error) {
-	if t := node.Topology(); t != lock.Single {
-		return nil, "", fmt.Errorf("fault: %s tells its clients the addresses of its servers, past any proxy: it is a %s", node, t)
+// targets are the addresses in node, "host:port".
+func targets(node lock.Endpoint) (list []string, err error) {
+	if t := node.Topology(); t != lock.Single && t != lock.Ensemble {
+		return nil, fmt.Errorf("fault: %s tells its clients the addresses of its servers, past any proxy: it is a %s", node, t)
 	}
-	u, err := url.Parse(node.Reveal())
-	switch {
-	case err != nil:
-		return nil, "", fmt.Errorf("fault: %s is no URL", node)
-	case u.Scheme == "rediss":
-		return nil, "", fmt.Errorf("fault: %s is reached by TLS, whose certificate names the server and not a proxy", node)
-	case u.Hostname() == "":
-		return nil, "", fmt.Errorf("fault: %s is no TCP address", node)
-	case u.Port() != "":
-		return u, u.Host, nil
-	case u.Scheme == "redis":
-		return u, net.JoinHostPort(u.Hostname(), "6379"), nil
+	hosts, _, err := node.Split()
+	if err != nil {
+		return nil, fmt.Errorf("fault: %s is no URL", node)
 	}
-	return nil, "", fmt.Errorf("fault: %s has no port", node)
+	for _, host := range hosts {
+		u, err := url.Parse(host.Reveal())
+		switch {
+		case err != nil:
+			return nil, fmt.Errorf("fault: %s is no URL", node)
+		case u.Scheme == "rediss" || u.Scheme == "etcds":
+			return nil, fmt.Errorf("fault: %s is reached by TLS, whose certificate names the server and not a proxy", node)
+		case u.Hostname() == "":
+			return nil, fmt.Errorf("fault: %s is no TCP address", node)
+		case u.Port() != "":
+			list = append(list, u.Host)
+		case u.Scheme == "redis":
+			list = append(list, net.JoinHostPort(u.Hostname(), "6379"))
+		default:
+			return nil, fmt.Errorf("fault: %s has no port", node)
+		}
+	}
+	return list, nil
 }
 
-// Before starts a proxy before every node of d and returns d as it is reached
+// Before starts a proxy before every server of d and returns d as it is reached
 // through them. The servers must not tell their clients other addresses, as
 // those of a cluster do, or the clients go past the proxies.
 func Before(d lock.Deployment) (Proxies, lock.Deployment, error) {
 	var list Proxies
 	through := lock.Deployment{Kind: d.Kind}
 	for _, node := range d.Nodes {
-		u, at, err := target(node)
+		to, err := targets(node)
 		if err != nil {
 			return nil, lock.Deployment{}, errors.Join(err, list.Close())
 		}
-		p, err := NewProxy(at)
-		if err != nil {
-			return nil, lock.Deployment{}, errors.Join(err, list.Close())
+		var own []string
+		for _, at := range to {
+			p, err := NewProxy(at)
+			if err != nil {
+				return nil, lock.Deployment{}, errors.Join(err, list.Close())
+			}
+			list, own = append(list, p), append(own, p.Addr())
 		}
-		list = append(list, p)
-		u.Host = p.Addr()
-		through.Nodes = append(through.Nodes, lock.Endpoint(u.String()))
+		through.Nodes = append(through.Nodes, node.At(own...))
 	}
 	return list, through, nil
 }

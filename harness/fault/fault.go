@@ -58,9 +58,12 @@ type Part int
 
 // The parts.
 const (
-	Servers Part = iota // Env.Server
-	Network             // Env.Proxies
-	Clients             // Env.Workers
+	Servers      Part = iota // Env.Server
+	Network                  // Env.Proxies
+	Clients                  // Env.Workers
+	Clocks                   // the wall clocks of Env.Server
+	ClientClocks             // the wall clocks of Env.Workers
+	Steps                    // of what owners in Env.Workers do
 )
 
 // An Env is what a run has that faults can strike. A part that the run lacks is nil.
@@ -81,12 +84,23 @@ type Worker interface {
 	// Kill ends the process as kill -9 does, and returns when it has ended. The run goes
 	// on without its owners.
 	Kill() error
+	// Holds says which owner of it holds which key now, and whether one does, as far as the
+	// witness of the run knows: readers and holds of no length are not seen.
+	Holds() (what string, ok bool)
+	// Jump moves the wall clock of its locks by d, and returns how far that was ahead before
+	// and is after, as the process itself read it.
+	Jump(ctx context.Context, d time.Duration) (before, after time.Duration, err error)
+	// Park has the next owner that comes to step stop there, which is then named on stopped.
+	Park(ctx context.Context, step string) (stopped <-chan string, err error)
+	// Proceed ends Park: the owner goes on, or nobody is to stop any more. It returns the names
+	// of the steps that were passed since Park.
+	Proceed(ctx context.Context) (passed []string, err error)
 }
 
 // lacks says in one line why e has not what f strikes, or returns nil.
 func (e *Env) lacks(f Fault) error {
 	switch f.Plan().Part {
-	case Servers:
+	case Servers, Clocks:
 		if e.Server == nil {
 			return fmt.Errorf("%w: it has no servers", ErrLacks)
 		}
@@ -94,23 +108,12 @@ func (e *Env) lacks(f Fault) error {
 		if len(e.Proxies) == 0 {
 			return fmt.Errorf("%w: no proxies stand before its servers", ErrLacks)
 		}
-	case Clients:
+	case Clients, ClientClocks, Steps:
 		if len(e.Workers) == 0 {
 			return fmt.Errorf("%w: its owners do not live in processes of their own; use -procs", ErrLacks)
 		}
 	}
 	return nil
-}
-
-// first is how many of all that there are a fault strikes, which was told n; 0 is all.
-func first(n, all int, what string) (int, error) {
-	if n < 0 || n > all {
-		return 0, fmt.Errorf("there are %d %s, and %d should be struck", all, what, n)
-	}
-	if n == 0 {
-		return all, nil
-	}
-	return n, nil
 }
 
 // An Injection is a fault in force, and the record of what was done and seen. It is not
@@ -162,31 +165,39 @@ func Check(plan []Fault, e *Env) error {
 
 // Run injects each fault of plan when it is due after e.Begin, heals it when its time is
 // over or ctx ends, and returns what was achieved in the order of plan. Faults that strike
-// the same part do so one after the other, in that order; the others do not wait for each
-// other. The first error heals all and is returned. That ctx ended is an error for a
+// the same part do so one after the other, in that order; the others, and those that strike
+// steps, do not wait for each other. The first error heals all and is returned. That ctx ended is an error for a
 // fault that was cut short or not reached.
 func Run(ctx context.Context, plan []Fault, e *Env) ([]results.Fault, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	struck := make([]*results.Fault, len(plan))
 	failed := make(chan error, len(plan))
-	var parts sync.WaitGroup
-	for _, part := range []Part{Servers, Network, Clients} {
-		parts.Go(func() {
-			for i, f := range plan {
-				if f.Plan().Part != part {
-					continue
-				}
+	var lanes [][]int // the numbers of those that wait for each other
+	at := make(map[Part]int)
+	for i, f := range plan {
+		part := f.Plan().Part
+		n, ok := at[part]
+		if !ok || part == Steps {
+			n, lanes = len(lanes), append(lanes, nil)
+			at[part] = n
+		}
+		lanes[n] = append(lanes[n], i)
+	}
+	var all sync.WaitGroup
+	for _, lane := range lanes {
+		all.Go(func() {
+			for _, i := range lane {
 				var err error
-				if struck[i], err = strike(ctx, f, e); err != nil {
-					failed <- fmt.Errorf("fault: %s %w", f, err)
+				if struck[i], err = strike(ctx, plan[i], e); err != nil {
+					failed <- fmt.Errorf("fault: %s %w", plan[i], err)
 					cancel(err)
 					return
 				}
 			}
 		})
 	}
-	parts.Wait()
+	all.Wait()
 	close(failed)
 	var list []results.Fault
 	for _, one := range struck {

@@ -145,9 +145,9 @@ func TestRunCutShort(t *testing.T) {
 		f    Fault
 		want string
 	}{
-		{Pause{For: time.Hour, Servers: 1}, "fault: pause@0s+1h0m0s:1 was cut short after "},
-		{Restart{For: time.Hour, Servers: 1, Empty: true}, "fault: restart-empty@0s+1h0m0s:1 was cut short after "},
-		{Kill{Servers: 1}, ""},
+		{Pause{For: time.Hour, Servers: Target{First: 1}}, "fault: pause@0s+1h0m0s:1 was cut short after "},
+		{Restart{For: time.Hour, Servers: Target{First: 1}, Empty: true}, "fault: restart-empty@0s+1h0m0s:1 was cut short after "},
+		{Kill{Servers: Target{First: 1}}, ""},
 	} {
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
@@ -176,7 +176,7 @@ func TestRunTogether(t *testing.T) {
 	if err != nil || len(got) != 2 || got[1].At > got[0].At+got[0].For || got[0].At > got[1].At+got[1].For {
 		t.Errorf("%+v, %v; want both at once", got, err)
 	}
-	_, err = Run(t.Context(), []Fault{Cut{For: time.Hour}, Pause{For: long, Servers: 3}}, e)
+	_, err = Run(t.Context(), []Fault{Cut{For: time.Hour}, Pause{For: long, Servers: Target{First: 3}}}, e)
 	if err == nil || err.Error() != "fault: pause@0s+200ms:3 did not strike: there are 2 servers, and 3 should be struck" {
 		t.Errorf("error %v", err)
 	}

@@ -13,16 +13,15 @@ import (
 // their addresses until the measured window is over. Then they are started
 // again for the next run, with what they had on disk: see Restart.
 type Kill struct {
-	At time.Duration // since the measured window began
-	// Servers is how many of the servers end, the first ones; 0 is all.
-	Servers int
+	At      time.Duration // since the measured window began
+	Servers Target        // which end
 }
 
 // Name is "kill".
 func (Kill) Name() string { return "kill" }
 
 // String is the form that Parse reads.
-func (k Kill) String() string { return write(k.Name(), k.At, 0, k.Servers) }
+func (k Kill) String() string { return write(k.Name(), k.At, 0, k.Servers.write(ofServers)) }
 
 // Plan strikes the servers until the window ends.
 func (k Kill) Plan() Plan { return Plan{At: k.At, Part: Servers} }
@@ -48,13 +47,15 @@ func (k Kill) Inject(ctx context.Context, e *Env) (*Injection, error) {
 //	               process in the memory of the system. Redis has its keys only if
 //	               server.Options.Persist is set; without that Restart is refused.
 //	restart-empty  The servers have a new directory and nothing in it: no key, row,
-//	               table, node, session or lease.
+//	               table, node, session or lease. A member of a cluster, an ensemble or a
+//	               set-up of sentinels still knows who it is, and learns of the others what
+//	               they tell; one etcd of several is refused that, because it ends when the
+//	               others tell it what it has forgotten.
 type Restart struct {
-	At  time.Duration // since the measured window began
-	For time.Duration // from the end of the servers until they are started; that takes time of its own
-	// Servers is how many of the servers end, the first ones; 0 is all.
-	Servers int
-	Empty   bool // without their data
+	At      time.Duration // since the measured window began
+	For     time.Duration // from the end of the servers until they are started; that takes time of its own
+	Servers Target        // which end
+	Empty   bool          // without their data
 }
 
 // Name is "restart", or "restart-empty".
@@ -66,7 +67,7 @@ func (r Restart) Name() string {
 }
 
 // String is the form that Parse reads.
-func (r Restart) String() string { return write(r.Name(), r.At, r.For, r.Servers) }
+func (r Restart) String() string { return write(r.Name(), r.At, r.For, r.Servers.write(ofServers)) }
 
 // Plan strikes the servers.
 func (r Restart) Plan() Plan { return Plan{At: r.At, For: r.For, Part: Servers, Data: !r.Empty} }
@@ -80,6 +81,9 @@ func (r Restart) Check(e *Env) error {
 	if !r.Empty && e.Server.Durable == server.KeepsNothing {
 		return fmt.Errorf("%w: %s keeps nothing on disk and would come back empty; use restart-empty, or server.Options.Persist",
 			ErrLacks, e.Server.Product)
+	}
+	if r.Empty && r.Servers != (Target{}) && e.Server.Kind == "etcd" && e.Server.Topology() == lock.Ensemble {
+		return fmt.Errorf("%w: an etcd that has lost its log cannot come back to the others; let restart-empty strike all of them", ErrLacks)
 	}
 	return nil
 }
@@ -98,9 +102,7 @@ func killable(e *Env, f Fault) error {
 	if err := e.lacks(f); err != nil {
 		return err
 	}
-	switch t := e.Server.Topology(); {
-	case t != lock.Single:
-		return fmt.Errorf("%w: the servers of its %s work together, and none of them can be ended", ErrLacks, t)
+	switch {
 	case e.Server.Source == server.Docker:
 		return fmt.Errorf("%w: a container is gone when its server ends; use -server binary", ErrNotOurs)
 	case len(e.Server.Processes()) == 0:
@@ -109,16 +111,20 @@ func killable(e *Env, f Fault) error {
 	return nil
 }
 
-// end ends the first n servers of e until the injection is healed.
-func end(ctx context.Context, e *Env, n int, empty bool) (*Injection, error) {
-	if err := ctx.Err(); err != nil {
-		return nil, err
+// end ends the servers of e that t means until the injection is healed.
+func end(ctx context.Context, e *Env, t Target, empty bool) (*Injection, error) {
+	i := e.injection()
+	list, err := t.servers(ctx, e, i, len(e.Server.ByServer()))
+	if err == nil {
+		err = ctx.Err()
 	}
-	killed, err := e.Server.Kill(n)
 	if err != nil {
 		return nil, err
 	}
-	i := e.injection()
+	killed, err := e.Server.Kill(list...)
+	if err != nil {
+		return nil, err
+	}
 	i.From = time.Now()
 	i.note("SIGKILL, and %s ended", pids(killed.Processes))
 	i.undo = func(ctx context.Context) error {

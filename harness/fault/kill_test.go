@@ -30,7 +30,7 @@ func TestKill(t *testing.T) {
 		if n > 0 {
 			dead = dead[:n]
 		}
-		i := inject(t, Kill{Servers: n}, &Env{Server: s})
+		i := inject(t, Kill{Servers: Target{First: n}}, &Env{Server: s})
 		if text := i.Evidence(); !strings.Contains(text, pids(dead)+" ended") {
 			t.Errorf("evidence %q, want the ends of %v", text, dead)
 		}
@@ -60,7 +60,7 @@ func TestKill(t *testing.T) {
 			t.Errorf("the cost of servers that came back: %v", err)
 		}
 	}
-	if _, err := (Kill{Servers: 3}).Inject(t.Context(), &Env{Server: s}); err == nil {
+	if _, err := (Kill{Servers: Target{First: 3}}).Inject(t.Context(), &Env{Server: s}); err == nil {
 		t.Error("three of two servers were killed")
 	}
 }

@@ -9,17 +9,16 @@ import (
 // made, and stay silent. A connection that has lost bytes is reset when the cut ends; see
 // Drop.
 type Cut struct {
-	At  time.Duration // since the measured window began
-	For time.Duration
-	// Servers is how many of the servers are cut off, the first ones; 0 is all.
-	Servers int
+	At      time.Duration // since the measured window began
+	For     time.Duration
+	Servers Target // which are cut off
 }
 
 // Name is "cut".
 func (Cut) Name() string { return "cut" }
 
 // String is the form that Parse reads.
-func (c Cut) String() string { return write(c.Name(), c.At, c.For, c.Servers) }
+func (c Cut) String() string { return write(c.Name(), c.At, c.For, c.Servers.write(ofServers)) }
 
 // Plan strikes the network.
 func (c Cut) Plan() Plan { return Plan{At: c.At, For: c.For, Part: Network} }
@@ -32,11 +31,19 @@ func (c Cut) Inject(ctx context.Context, e *Env) (*Injection, error) {
 	if err := c.Check(e); err != nil {
 		return nil, err
 	}
-	n, err := first(c.Servers, len(e.Proxies), "servers")
+	i := e.injection()
+	struck, err := c.Servers.servers(ctx, e, i, len(e.Proxies))
 	if err != nil {
 		return nil, err
 	}
-	return change(ctx, e, e.Proxies[:n], func(Mode) Mode { return Drop })
+	var list Proxies
+	for _, n := range struck {
+		list = append(list, e.Proxies[n])
+	}
+	if err := i.change(ctx, list, func(Mode) Mode { return Drop }); err != nil {
+		return nil, err
+	}
+	return i, nil
 }
 
 // RTT adds to each round trip between clients and servers, half in each direction.
@@ -50,7 +57,7 @@ type RTT struct {
 func (RTT) Name() string { return "rtt" }
 
 // String is the form that Parse reads.
-func (r RTT) String() string { return write(r.Name(), r.At, r.For, 0) + ":" + r.Add.String() }
+func (r RTT) String() string { return write(r.Name(), r.At, r.For, r.Add.String()) }
 
 // Plan strikes the network.
 func (r RTT) Plan() Plan { return Plan{At: r.At, For: r.For, Part: Network} }
@@ -63,24 +70,28 @@ func (r RTT) Inject(ctx context.Context, e *Env) (*Injection, error) {
 	if err := r.Check(e); err != nil {
 		return nil, err
 	}
-	return change(ctx, e, e.Proxies, func(m Mode) Mode {
+	i := e.injection()
+	err := i.change(ctx, e.Proxies, func(m Mode) Mode {
 		if m < Pass { // what holds or drops everything delays it already
 			return m
 		}
 		return Delay(time.Duration(m) + r.Add/2)
 	})
+	if err != nil {
+		return nil, err
+	}
+	return i, nil
 }
 
 // change sets the modes of list to what to makes of them until the injection is healed.
-func change(ctx context.Context, e *Env, list Proxies, to func(Mode) Mode) (*Injection, error) {
+func (i *Injection) change(ctx context.Context, list Proxies, to func(Mode) Mode) error {
 	if err := ctx.Err(); err != nil {
-		return nil, err
+		return err
 	}
 	before := make([][2]Mode, len(list))
 	for n, p := range list {
 		before[n] = [2]Mode{p.Mode(Up), p.Mode(Down)}
 	}
-	i := e.injection()
 	seen := list.Traffic()
 	for n, p := range list {
 		p.Set(Up, to(before[n][Up]))
@@ -99,5 +110,5 @@ func change(ctx context.Context, e *Env, list Proxies, to func(Mode) Mode) (*Inj
 			list[0].Mode(Up), now.Dropped[Up]-seen.Dropped[Up], now.Dropped[Down]-seen.Dropped[Down])
 		return nil
 	}
-	return i, nil
+	return nil
 }

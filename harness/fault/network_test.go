@@ -15,7 +15,7 @@ import (
 // A cut drops what is sent, of the first server only, and ends.
 func TestCut(t *testing.T) {
 	e, list := proxied(t)
-	i := inject(t, Cut{Servers: 1}, e)
+	i := inject(t, Cut{Servers: Target{First: 1}}, e)
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	silent := make(chan error, 1)

@@ -16,18 +16,16 @@ import (
 // machine, a swap storm or a long stop-the-world collection looks like to the
 // server's clients. Connections stay open and nothing answers.
 type Pause struct {
-	At  time.Duration // since the measured window began
-	For time.Duration // from the moment at which every process has stopped
-	// Servers is how many of the servers stop, the first ones; 0 is all. Of a cluster or an
-	// ensemble each member is one.
-	Servers int
+	At      time.Duration // since the measured window began
+	For     time.Duration // from the moment at which every process has stopped
+	Servers Target        // which stop
 }
 
 // Name is "pause".
 func (Pause) Name() string { return "pause" }
 
 // String is the form that Parse reads.
-func (p Pause) String() string { return write(p.Name(), p.At, p.For, p.Servers) }
+func (p Pause) String() string { return write(p.Name(), p.At, p.For, p.Servers.write(ofServers)) }
 
 // Plan strikes the servers.
 func (p Pause) Plan() Plan { return Plan{At: p.At, For: p.For, Part: Servers} }
@@ -58,27 +56,30 @@ func (p Pause) Inject(ctx context.Context, e *Env) (*Injection, error) {
 	if running < len(lists) {
 		return nil, fmt.Errorf("only %d of %d servers are still running", running, len(lists))
 	}
-	n, err := first(p.Servers, len(lists), "servers")
+	i := e.injection()
+	struck, err := p.Servers.servers(ctx, e, i, len(lists))
 	if err != nil {
 		return nil, err
 	}
 	var all []server.Process
-	for _, list := range lists[:n] {
-		all = append(all, list...)
+	for _, n := range struck {
+		all = append(all, lists[n]...)
 	}
-	return freeze(ctx, e, all)
+	if err := i.freeze(ctx, all); err != nil {
+		return nil, err
+	}
+	return i, nil
 }
 
 // stopWithin bounds the wait for all threads to have stopped; 3 ms is usual.
 const stopWithin = 5 * time.Second
 
 // freeze stops the processes of list until the injection is healed.
-func freeze(ctx context.Context, e *Env, list []server.Process) (*Injection, error) {
+func (i *Injection) freeze(ctx context.Context, list []server.Process) error {
 	if err := ctx.Err(); err != nil {
-		return nil, err
+		return err
 	}
 	halt, resume := signals()
-	i := e.injection()
 	i.undo = func(ctx context.Context) error {
 		var errs []error
 		for _, p := range list {
@@ -107,11 +108,11 @@ func freeze(ctx context.Context, e *Env, list []server.Process) (*Injection, err
 		return await(ctx, list, "did not stop", server.Process.Stopped)
 	}
 	if err := stop(); err != nil {
-		return nil, oneLine([]error{err, i.Heal(ctx)}) // whatever happens, nothing stays stopped
+		return oneLine([]error{err, i.Heal(ctx)}) // whatever happens, nothing stays stopped
 	}
 	i.From = time.Now()
 	i.note("all their threads have stopped")
-	return i, nil
+	return nil
 }
 
 // await polls until ok says yes of each process.

@@ -61,7 +61,7 @@ func TestPause(t *testing.T) {
 func TestPauseSome(t *testing.T) {
 	s := start(t, server.Binary)
 	list := clientsOf(t, s.Deployment)
-	i := inject(t, Pause{Servers: 1}, &Env{Server: s})
+	i := inject(t, Pause{Servers: Target{First: 1}}, &Env{Server: s})
 	if !s.Processes()[0].Stopped() {
 		t.Error("the first goes on")
 	}
@@ -72,12 +72,12 @@ func TestPauseSome(t *testing.T) {
 	if err := list[0].Ping(t.Context()).Err(); err != nil {
 		t.Errorf("the first after the pause: %v", err)
 	}
-	if _, err := (Pause{Servers: 3}).Inject(t.Context(), &Env{Server: s}); err == nil {
+	if _, err := (Pause{Servers: Target{First: 3}}).Inject(t.Context(), &Env{Server: s}); err == nil {
 		t.Error("three of two servers were stopped")
 	}
 
 	forks := started(t, lock.Needs{Kind: "postgresql", Nodes: 2}, server.Options{Source: server.Binary})
-	i = inject(t, Pause{Servers: 1}, &Env{Server: forks})
+	i = inject(t, Pause{Servers: Target{First: 1}}, &Env{Server: forks})
 	for n, own := range forks.ByServer() {
 		if len(own) < 2 {
 			t.Fatalf("the processes of server %d: %v; want its children as well", n+1, own)
@@ -116,7 +116,7 @@ func TestPauseRefused(t *testing.T) {
 	if _, err := (Pause{}).Inject(t.Context(), &Env{Server: own}); err == nil || err.Error() != "only 1 of 2 servers are still running" {
 		t.Errorf("with a dead server: %v", err)
 	}
-	for _, f := range []Fault{Kill{Servers: 1}, Restart{Servers: 1, Empty: true}} {
+	for _, f := range []Fault{Kill{Servers: Target{First: 1}}, Restart{Servers: Target{First: 1}, Empty: true}} {
 		if _, err := f.Inject(t.Context(), &Env{Server: own}); err == nil {
 			t.Errorf("%s struck a server beside one that had died by itself", f.Name())
 		}

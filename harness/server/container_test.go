@@ -104,7 +104,7 @@ func TestContainers(t *testing.T) {
 					t.Errorf("its work took %v ns of CPU time", spent)
 				}
 			}
-			if _, err := s.Kill(0); err == nil {
+			if _, err := s.Kill(); err == nil {
 				t.Error("a container could be killed and started again, which would be another one")
 			}
 			id := s.hosts[0].(*box).id

@@ -64,8 +64,12 @@ func etcdFlags() []string {
 // cluster of all.
 func etcdProgram(i installed, name string, peer int, all string) program {
 	at := etcdURL(peer)
+	var role func(context.Context, string) (string, error)
+	if strings.Contains(all, ",") {
+		role = etcdRole
+	}
 	return program{
-		path: i.path, env: append(etcdEnv(), i.env...), grouped: strings.Contains(all, ","),
+		path: i.path, env: append(etcdEnv(), i.env...), role: role,
 		args: func(_ context.Context, ports []int, _ string) ([]string, error) {
 			client := etcdURL(ports[0])
 			return append(etcdFlags(), "--name", name, "--data-dir", "data", "--listen-client-urls", client, "--advertise-client-urls", client,
@@ -90,6 +94,23 @@ func etcdProgram(i installed, name string, peer int, all string) program {
 			return errTaken // somebody else's server answers there
 		},
 	}
+}
+
+// etcdRole is "leader" or "follower", by what the member at addr says of itself.
+func etcdRole(ctx context.Context, addr string) (string, error) {
+	m, err := connectEtcd(ctx, lock.Endpoint("etcd://"+addr))
+	if err != nil {
+		return "", err
+	}
+	defer func() { _ = m.close() }()
+	s, err := pb.NewMaintenanceClient(m.(*etcdNode).client.ActiveConnection()).Status(ctx, &pb.StatusRequest{})
+	switch {
+	case err != nil:
+		return "", err
+	case s.Leader == s.Header.MemberId:
+		return "leader", nil
+	}
+	return "follower", nil
 }
 
 // etcdReady asks once whether the member at addr knows a leader.

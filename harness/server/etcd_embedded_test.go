@@ -154,7 +154,7 @@ func TestBuiltInEtcdFaults(t *testing.T) {
 	}
 
 	first := s.Processes()[0]
-	killed, err := s.Kill(0)
+	killed, err := s.Kill()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -171,7 +171,7 @@ func TestBuiltInEtcdFaults(t *testing.T) {
 		t.Errorf("after its end the key has the value %q", v)
 	}
 
-	if killed, err = s.Kill(0); err != nil {
+	if killed, err = s.Kill(); err != nil {
 		t.Fatal(err)
 	}
 	if err := killed.Start(ctx, true); err != nil {

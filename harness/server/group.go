@@ -1,6 +1,11 @@
 package server
 
-import "errors"
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+)
 
 // A host is what runs one node that we started: what its source knows.
 type host interface {
@@ -25,4 +30,44 @@ func (g group) stop() error {
 		errs = append(errs, g[i].stop())
 	}
 	return errors.Join(errs...)
+}
+
+// placed is one server that we started: a node, or one of the group that a node stands for.
+type placed struct {
+	host
+	node int // of Deployment.Nodes
+}
+
+// placed lists the servers one by one. The host of a node that we did not start is nil.
+func (s *Server) placed() (list []placed) {
+	for i, h := range s.hosts {
+		g, ok := h.(*group)
+		if !ok {
+			list = append(list, placed{h, i})
+			continue
+		}
+		for _, one := range *g {
+			list = append(list, placed{one, i})
+		}
+	}
+	return list
+}
+
+// Roles are what the servers, in the order of ByServer, say that they are now among those
+// with which they work together: "master", "replica" or "sentinel" of Redis, "leader" or
+// "follower" of an ensemble. It is "" for a server by itself, and for one that does not
+// tell, within a second.
+func (s *Server) Roles(ctx context.Context) []string {
+	list := s.placed()
+	roles := make([]string, len(list))
+	ctx, cancel := context.WithTimeout(ctx, time.Second)
+	defer cancel()
+	var all sync.WaitGroup
+	for i, p := range list {
+		if r, ok := p.host.(*running); ok && r.role != nil && len(r.processes()) > 0 {
+			all.Go(func() { roles[i], _ = r.role(ctx, r.addr) }) // one that does not answer has none
+		}
+	}
+	all.Wait()
+	return roles
 }

@@ -112,6 +112,7 @@ func (j *janitor) dismiss() {
 // ports of the servers in it.
 type tempDir struct {
 	path string
+	shim string // see buildShim; "" gives no server a clock of its own
 	j    *janitor
 
 	mu    sync.Mutex // servers of one group start at once

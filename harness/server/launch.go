@@ -50,10 +50,18 @@ func (o Options) locate(kind string, names []string, get string) (string, error)
 
 // A program is a server program to be started on free ports of the loopback.
 type program struct {
-	path    string
-	ports   int // how many it needs; 0 means 1
-	env     []string
-	grouped bool // others count on it, so it cannot be killed by itself
+	path  string
+	ports int // how many it needs; 0 means 1
+	env   []string
+	// role asks what listens at addr which part it has in its group; see Server.Roles.
+	// Nil is a server by itself.
+	role func(ctx context.Context, addr string) (string, error)
+	// clock asks what listens at addr for its wall clock. Nil is a server whose clock cannot
+	// be set: it asks the system itself, past the C library, or does not tell.
+	clock func(ctx context.Context, addr string) (time.Time, error)
+	// keeps are the names of files in its directory that tell it who it is in its group,
+	// and hold no data: they outlive that a server is started empty.
+	keeps []string
 	// tree says that its children serve the clients, and are its processes as well.
 	tree bool
 	// unprivileged starts it as nobody if we are root, because it refuses root.
@@ -105,6 +113,11 @@ func launchOnce(ctx context.Context, d *tempDir, p program) (*running, error) {
 		return nil, err
 	}
 	r := &running{program: p, argv: args, dir: dir, ports: ports, addr: net.JoinHostPort("127.0.0.1", strconv.Itoa(ports[0])), mind: d.j.mind}
+	if d.shim != "" && p.clock != nil {
+		if r.wall, err = newWall(d); err != nil {
+			return nil, err
+		}
+	}
 	if err := r.start(ctx); err != nil {
 		return nil, err
 	}

@@ -37,6 +37,9 @@ func mysqlKind() Kind {
 			r, err := launch(ctx, d, program{
 				path: i.path, unprivileged: true,
 				args: mysqlArgs, ready: mysqlReady,
+				clock: func(ctx context.Context, addr string) (time.Time, error) {
+					return sqlClock(ctx, lock.Endpoint("mysql://root@"+addr+"/mysql"), "SELECT UNIX_TIMESTAMP(SYSDATE(6))")
+				},
 				join: func(ctx context.Context, addr string, _ int) error {
 					e = lock.Endpoint("mysql://root@" + addr + "/lockbench")
 					db, err := openSQL(lock.Endpoint("mysql://root@" + addr + "/mysql"))

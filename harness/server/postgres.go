@@ -41,6 +41,9 @@ func postgresKind() Kind {
 					return postgresArgs(ctx, i.path, ports[0], dir)
 				},
 				ready: postgresReady,
+				clock: func(ctx context.Context, addr string) (time.Time, error) {
+					return sqlClock(ctx, postgresAt(addr), "SELECT EXTRACT(EPOCH FROM clock_timestamp())")
+				},
 				join: func(_ context.Context, addr string, _ int) error {
 					e = postgresAt(addr)
 					return nil

@@ -9,8 +9,10 @@ import (
 	"runtime"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/redis/go-redis/v9"
+	"github.com/redis/go-redis/v9/maintnotifications"
 
 	"github.com/lockbench/lockbench/impls/lock"
 )
@@ -70,21 +72,23 @@ func redisFlags(persist bool) []string {
 type role struct {
 	// mode is what the server must say that it is, see redisNode.look.
 	mode string
+	// ports are how many it needs; 0 means 1.
+	ports int
 	// args are the arguments beside those of redisFlags, the address and the directory;
 	// nil are none.
-	args func(ctx context.Context, dir string) ([]string, error)
+	args func(ports []int, dir string) ([]string, error)
 }
 
 // startRedis starts the program in a role on a free port of the loopback, in a directory of
 // its own under d.
 func startRedis(ctx context.Context, i installed, d *tempDir, as role) (*running, error) {
-	return launch(ctx, d, program{
-		path: i.path, grouped: as.mode != alone,
-		args: func(ctx context.Context, ports []int, dir string) ([]string, error) {
+	p := program{
+		path: i.path, ports: as.ports,
+		args: func(_ context.Context, ports []int, dir string) ([]string, error) {
 			var args []string
 			if as.args != nil {
 				var err error
-				if args, err = as.args(ctx, dir); err != nil {
+				if args, err = as.args(ports, dir); err != nil {
 					return nil, err
 				}
 			}
@@ -104,6 +108,43 @@ func startRedis(ctx context.Context, i installed, d *tempDir, as role) (*running
 			}
 			return errors.Join(err, n.close())
 		},
+	}
+	if as.mode != watcher { // a sentinel does not know TIME
+		p.clock = redisClock
+	}
+	if as.mode != alone {
+		p.role = redisRole
+		p.keeps = []string{clusterFile}
+	}
+	return launch(ctx, d, p)
+}
+
+// redisRole is the first word of the answer to ROLE, in today's words.
+func redisRole(ctx context.Context, addr string) (string, error) {
+	c := askRedis(addr)
+	defer func() { _ = c.Close() }()
+	list, err := c.Do(ctx, "ROLE").Slice()
+	if err != nil || len(list) == 0 {
+		return "", err
+	}
+	role := fmt.Sprint(list[0])
+	if role == "slave" {
+		role = follower
+	}
+	return role, nil
+}
+
+func redisClock(ctx context.Context, addr string) (time.Time, error) {
+	c := askRedis(addr)
+	defer func() { _ = c.Close() }()
+	return c.Time(ctx).Result()
+}
+
+// askRedis is for one question to a server of ours.
+func askRedis(addr string) *redis.Client {
+	return redis.NewClient(&redis.Options{
+		Addr: addr, MaxRetries: -1, ContextTimeoutEnabled: true, DisableIdentity: true,
+		MaintNotificationsConfig: &maintnotifications.Config{Mode: maintnotifications.ModeDisabled},
 	})
 }
 

@@ -22,6 +22,9 @@ import (
 // Sentinel; so one that dies takes the cluster with it.
 const masters = 3
 
+// clusterFile is where a node keeps its name and what it knows of the others.
+const clusterFile = "nodes.conf"
+
 // slots is how many parts the keys of a cluster fall into.
 const slots = 16384
 
@@ -106,6 +109,15 @@ func (c *cluster) learn(ctx context.Context, node *redisNode, h lock.Endpoint) e
 		}
 		n, err := connectNode(ctx, e, clustered)
 		if err != nil {
+			return err
+		}
+		// One that was started again refuses keys until it has heard of the others.
+		text, err := n.client.ClusterInfo(ctx).Result()
+		if state := parseInfo(text)["cluster_state"]; err == nil && state != "ok" {
+			err = fmt.Errorf("%s says that its cluster is in state %q", n.client.Options().Addr, state)
+		}
+		if err != nil {
+			_ = n.close() // the first error is the one that helps
 			return err
 		}
 		c.list, c.at = append(c.list, n), append(c.at, e)
@@ -198,13 +210,12 @@ func startCluster(ctx context.Context, i installed, d *tempDir, g *group) (lock.
 	}()
 	var addrs []string
 	for range masters {
-		r, err := startRedis(ctx, i, d, role{clustered, func(ctx context.Context, _ string) ([]string, error) {
-			// Left to itself the server takes its port + 10000, which nobody has
-			// seen to be free.
-			bus, err := d.port(ctx)
-			return []string{"--cluster-enabled", "yes", "--cluster-port", strconv.Itoa(bus),
+		r, err := startRedis(ctx, i, d, role{clustered, 2, func(ports []int, _ string) ([]string, error) {
+			// Left to itself the server takes its port + 10000 for the others, which nobody
+			// has seen to be free.
+			return []string{"--cluster-enabled", "yes", "--cluster-port", strconv.Itoa(ports[1]), "--cluster-config-file", clusterFile,
 				// How long a node may be silent: a machine that measures is busy.
-				"--cluster-node-timeout", "60000"}, err
+				"--cluster-node-timeout", "60000"}, nil
 		}})
 		if err != nil {
 			return "", err

@@ -189,19 +189,19 @@ func startSentinel(ctx context.Context, i installed, d *tempDir, g *group) (lock
 	}
 	// A replica's first copy would wait 5 s for others that may come.
 	data := []string{"--repl-diskless-sync-delay", "0"}
-	first, err := begin(role{alone, func(context.Context, string) ([]string, error) { return data, nil }})
+	first, err := begin(role{follower, 1, func([]int, string) ([]string, error) { return data, nil }}) // after a fail-over it is one
 	if err != nil {
 		return "", err
 	}
 	at := strings.Replace(first, ":", " ", 1)
-	if _, err := begin(role{follower, func(context.Context, string) ([]string, error) {
+	if _, err := begin(role{follower, 1, func([]int, string) ([]string, error) {
 		return append([]string{"--replicaof", at}, data...), nil
 	}}); err != nil {
 		return "", err
 	}
 	var watchers []string
 	for range sentinels {
-		one, err := begin(role{watcher, func(_ context.Context, dir string) ([]string, error) {
+		one, err := begin(role{watcher, 1, func(_ []int, dir string) ([]string, error) {
 			// Sentinels keep what they learn in their file.
 			conf := filepath.Join(dir, "sentinel.conf")
 			text := fmt.Sprintf("sentinel monitor %s %s %d\n"+

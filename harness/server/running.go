@@ -21,6 +21,7 @@ type running struct {
 	addr  string // host:port
 	ports []int  // all that it was given; the first is in addr
 	mind  func(pid int)
+	wall  *wall // nil if it goes by the clock of the system
 
 	mu  sync.Mutex
 	now *child
@@ -36,8 +37,9 @@ func (r *running) start(ctx context.Context) error {
 	defer func() { _ = log.Close() }()
 	cmd := exec.CommandContext(context.WithoutCancel(ctx), r.path, r.argv...) // stop ends it, not ctx
 	cmd.Dir, cmd.Stdout, cmd.Stderr = r.dir, log, log
-	if r.env != nil {
-		cmd.Env = append(os.Environ(), r.env...)
+	cmd.Env = append(os.Environ(), r.env...)
+	if r.wall != nil {
+		cmd.Env = append(cmd.Env, r.wall.env...)
 	}
 	c, err := spawn(cmd, r.unprivileged)
 	if err != nil {
@@ -58,14 +60,17 @@ func (r *running) start(ctx context.Context) error {
 	return nil
 }
 
-// empty removes what the server has in its directory, and prepares that as for the first
-// start. The server has ended.
+// empty removes the data that the server has in its directory, and prepares that as for the
+// first start. The server has ended.
 func (r *running) empty(ctx context.Context) error {
 	list, err := os.ReadDir(r.dir)
 	if err != nil {
 		return err
 	}
 	for _, f := range list {
+		if slices.Contains(r.keeps, f.Name()) {
+			continue
+		}
 		if err := os.RemoveAll(filepath.Join(r.dir, f.Name())); err != nil {
 			return err
 		}

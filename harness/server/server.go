@@ -67,6 +67,10 @@ type Options struct {
 	// started again. False keeps nothing on disk, because a benchmark of locks must not
 	// measure one. Servers of the other kinds keep their data in any case.
 	Persist bool
+	// Clocks gives servers that are started from a program a wall clock that Server.Jump
+	// moves, where this machine has what that takes: see Server.Clocked. To read it takes
+	// them longer.
+	Clocks bool
 	// Embeds says, by kind, which setting of the environment, NAME=VALUE, makes such a
 	// server of this program when it is run again as a child. Nil, which is also what
 	// FromEnv gives, says that it cannot be one; etcdchild.Embeds is for programs that
@@ -147,8 +151,11 @@ type Server struct {
 	nodes []node
 	again int // servers that were started again
 
-	hosts  []host // beside nodes; nil where we did not start the node
-	sweep  func() error
+	hosts []host // beside nodes; nil where we did not start the node
+	sweep func() error
+
+	clockless error // why no clock can be set; nil if those of programs can that know how
+
 	closed sync.Once
 	err    error // of Close
 }
@@ -272,18 +279,12 @@ func (s *Server) Processes() []Process {
 // one for each server of a node that stands for several. A list is empty where the
 // server has ended or its processes cannot be seen.
 func (s *Server) ByServer() (lists [][]Process) {
-	for _, h := range s.hosts {
-		g, ok := h.(*group)
-		switch {
-		case ok:
-			for _, one := range *g {
-				lists = append(lists, one.processes())
-			}
-		case h != nil:
-			lists = append(lists, h.processes())
-		default:
-			lists = append(lists, nil)
+	for _, p := range s.placed() {
+		var own []Process
+		if p.host != nil {
+			own = p.processes()
 		}
+		lists = append(lists, own)
 	}
 	return lists
 }

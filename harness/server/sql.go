@@ -187,3 +187,15 @@ func leadingVersion(text string) string {
 	version, _, _ := strings.Cut(text, " ")
 	return version
 }
+
+// sqlClock is the wall clock of the database at e, which query reads in seconds.
+func sqlClock(ctx context.Context, e lock.Endpoint, query string) (time.Time, error) {
+	db, err := openSQL(e)
+	if err != nil {
+		return time.Time{}, err
+	}
+	defer func() { _ = db.Close() }()
+	var seconds float64
+	err = db.QueryRowContext(ctx, query).Scan(&seconds)
+	return time.UnixMicro(int64(seconds * 1e6)), err
+}

@@ -11,6 +11,9 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"time"
+
+	"github.com/go-zookeeper/zk"
 
 	"github.com/lockbench/lockbench/impls/lock"
 )
@@ -102,12 +105,47 @@ func keeperReady(ctx context.Context, addr string) error {
 	return err
 }
 
+// keeperRole is the mode that the server at addr says it is in: "leader" or "follower".
+func keeperRole(ctx context.Context, addr string) (string, error) {
+	text, err := word(ctx, addr, "srvr")
+	_, mode, _ := strings.Cut(text, "Mode: ")
+	mode, _, _ = strings.Cut(mode, "\n")
+	return strings.TrimSpace(mode), err
+}
+
+// keeperClock is when the server at addr, which is by itself, says that it made a node.
+func keeperClock(ctx context.Context, addr string) (time.Time, error) {
+	m, err := connectZookeeper(ctx, lock.Endpoint("zookeeper://"+addr))
+	if err != nil {
+		return time.Time{}, err
+	}
+	n := m.(*keeperNode)
+	defer func() { _ = n.close() }()
+	var made int64
+	err = n.do(ctx, func() error {
+		path, err := n.conn.Create("/lockbench-clock-", nil, zk.FlagEphemeral|zk.FlagSequence, zk.WorldACL(zk.PermAll))
+		if err != nil {
+			return err
+		}
+		_, stat, err := n.conn.Exists(path)
+		if err == nil {
+			made = stat.Ctime
+		}
+		return errors.Join(err, n.conn.Delete(path, -1))
+	})
+	return time.UnixMilli(made), err
+}
+
 // keeperProgram is a server whose configuration is keeperConfig and what lines
 // returns once its ports are known.
 func keeperProgram(i installed, ports int, lines func(ctx context.Context, ports []int, dir string) (string, error)) program {
 	var data string
+	role, clock := keeperRole, (func(context.Context, string) (time.Time, error))(nil) // each of several tells only the leader's
+	if ports == 1 {
+		role, clock = nil, keeperClock
+	}
 	return program{
-		path: i.path, ports: ports, grouped: ports > 1,
+		path: i.path, ports: ports, role: role, clock: clock,
 		args: func(ctx context.Context, ports []int, dir string) ([]string, error) {
 			data = filepath.Join(dir, unsynced)
 			if err := os.Mkdir(data, 0o700); err != nil {
@@ -179,6 +217,7 @@ func launchKeepersOnce(ctx context.Context, i installed, d *tempDir) (list []*ru
 	var mu sync.Mutex
 	known := make([]string, keepers) // the line of each
 	all := make(chan struct{})
+	complete := sync.OnceFunc(func() { close(all) }) // a server that is started empty comes here again
 	lines := func(n int) func(context.Context, []int, string) (string, error) {
 		return func(ctx context.Context, ports []int, data string) (string, error) {
 			if err := os.WriteFile(filepath.Join(data, "myid"), []byte(strconv.Itoa(n+1)), 0o600); err != nil {
@@ -189,7 +228,7 @@ func launchKeepersOnce(ctx context.Context, i installed, d *tempDir) (list []*ru
 			last := !slices.Contains(known, "")
 			mu.Unlock()
 			if last {
-				close(all)
+				complete()
 			}
 			select {
 			case <-all:

@@ -66,6 +66,12 @@ func (e Endpoint) Split() (hosts []Endpoint, path string, err error) {
 	return hosts, path, nil
 }
 
+// At is e with other hosts in the place of its own, each HOST:PORT.
+func (e Endpoint) At(hosts ...string) Endpoint {
+	before, _, after := cutHosts(string(e))
+	return Endpoint(before + strings.Join(hosts, ",") + after)
+}
+
 // Unsuited says why v cannot run on servers that work together as t, "" if it
 // can.
 func (v Variant) Unsuited(t Topology) string {

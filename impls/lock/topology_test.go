@@ -73,3 +73,17 @@ func TestUnsuited(t *testing.T) {
 		}
 	}
 }
+
+// At keeps everything but the hosts.
+func TestAt(t *testing.T) {
+	for in, want := range map[Endpoint]Endpoint{
+		"redis://u:p@a/3?x=y":                "redis://u:p@h:1,i:2/3?x=y",
+		"zookeeper://a:1,b:2/root":           "zookeeper://h:1,i:2/root",
+		"etcd://u:p@a:1,b:2":                 "etcd://u:p@h:1,i:2",
+		"postgres://u@a:1/d?sslmode=disable": "postgres://u@h:1,i:2/d?sslmode=disable",
+	} {
+		if got := in.At("h:1", "i:2"); got != want {
+			t.Errorf("%s becomes %s, want %s", in.Reveal(), got.Reveal(), want.Reveal())
+		}
+	}
+}
