@@ -8,6 +8,7 @@ package safety
 
 import (
 	"context"
+	"slices"
 
 	"github.com/lockbench/lockbench/harness/server"
 	"github.com/lockbench/lockbench/impls/lock"
@@ -35,9 +36,11 @@ type Servers struct {
 	Name    string
 	Options func(o *server.Options) // nil leaves them
 	Nodes   int                     // at least; 0 is what the lock needs
+	// Spare are further ones, behind those that the lock is opened on.
+	Spare int
 }
 
 // Faults are all columns, in their order.
 func Faults() []Fault {
-	return clientFaults()
+	return slices.Concat(clientFaults(), redisFaults())
 }

@@ -107,7 +107,7 @@ func play(ctx context.Context, p Plan, pool *pool, c Cell) (out results.Cell, er
 		return out, err
 	}
 	id := harness.NewID()
-	s := &Scene{Variant: c.Variant, Server: srv, TTL: ttl(c.Variant), cast: cast, id: id, group: "lb:{" + id + "}:", outdated: map[int]bool{}}
+	s := &Scene{Variant: c.Variant, Server: srv, TTL: ttl(c.Variant), cast: cast, id: id, spare: c.Fault.Servers.Spare, group: "lb:{" + id + "}:", outdated: map[int]bool{}}
 	s.Bound = 4*s.TTL + 2*time.Second
 	bounded, cancel := context.WithTimeout(ctx, within)
 	defer cancel()
@@ -204,7 +204,7 @@ func newPool(o server.Options) *pool {
 // take gives servers for one cell. Done gives them back; again says that others may use
 // them.
 func (p *pool) take(ctx context.Context, n lock.Needs, want Servers) (s *server.Server, done func(again bool) error, err error) {
-	n.Nodes = max(n.Nodes, want.Nodes, 1)
+	n.Nodes = max(n.Nodes, want.Nodes, 1) + want.Spare
 	o := p.o
 	o.Topologies = maps.Clone(o.Topologies)
 	if o.Topologies == nil {

@@ -28,6 +28,7 @@ type Scene struct {
 	Bound time.Duration
 
 	cast    *harness.Cast
+	spare   int // of the servers; see Servers.Spare
 	id      string
 	keys    []string
 	group   string
@@ -82,7 +83,14 @@ func (s *Scene) config() lock.Config {
 
 // Client starts a client process on the servers themselves.
 func (s *Scene) Client(ctx context.Context) (*harness.Actor, error) {
-	return s.ClientOn(ctx, s.Server.Deployment, 0)
+	return s.ClientOn(ctx, s.deployment(), 0)
+}
+
+// deployment is the servers that the lock is opened on, without those to spare.
+func (s *Scene) deployment() lock.Deployment {
+	d := s.Server.Deployment
+	d.Nodes = d.Nodes[:len(d.Nodes)-s.spare]
+	return d
 }
 
 // ClientOn starts a client process on d, whose wall clock is off by offset.
@@ -107,7 +115,7 @@ func name(actor int) string {
 
 // Behind is the servers as they are reached through proxies of the scene.
 func (s *Scene) Behind() (fault.Proxies, lock.Deployment, error) {
-	list, d, err := fault.Before(s.Server.Deployment)
+	list, d, err := fault.Before(s.deployment())
 	if err != nil {
 		return nil, d, failed("%v", err)
 	}
