@@ -18,7 +18,9 @@ import (
 // redisFaults are those that strike a Redis, or what lies between two of them.
 func redisFaults() []Fault {
 	var all []Fault
-	for _, list := range [][]Fault{replicaFaults(), restartFaults(), quorumFaults(), memoryFaults(), connectionFaults(), clusterFaults()} {
+	for _, list := range [][]Fault{
+		replicaFaults(), restartFaults(), clockFaults(), diskFaults(), quorumFaults(), memoryFaults(), connectionFaults(), clusterFaults(),
+	} {
 		all = append(all, list...)
 	}
 	return all
@@ -250,6 +252,15 @@ func (s *Scene) succeed(ctx context.Context, a, b *harness.Actor, entered time.T
 		return err
 	}
 	return s.Work(ctx, a, k)
+}
+
+// enter lets a client in.
+func (s *Scene) enter(ctx context.Context, k harness.Target) (*harness.Actor, error) {
+	a, err := s.Client(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return a, s.Enter(ctx, a, k)
 }
 
 // leave has a release the key, and tells how that ended.

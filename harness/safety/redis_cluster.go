@@ -166,7 +166,7 @@ func migration(ctx context.Context, s *Scene) error {
 		return err
 	}
 	s.Proof("slot %d is migrating, and %d of the %d keys of the lock have moved", m.slot, len(part), len(keys))
-	q, err := s.seek(b, k, 3*s.Bound)
+	q, err := s.seek(b, k, 2*s.Bound)
 	if err != nil {
 		return err
 	}

@@ -96,12 +96,9 @@ func closed(ctx context.Context, s *Scene) error {
 	if err != nil {
 		return err
 	}
-	a, err := s.Client(ctx)
-	if err != nil {
-		return err
-	}
 	k := s.Key(0)
-	if err := s.Enter(ctx, a, k); err != nil {
+	a, err := s.enter(ctx, k)
+	if err != nil {
 		return err
 	}
 	before, err := all(ctx, list)
@@ -112,7 +109,7 @@ func closed(ctx context.Context, s *Scene) error {
 	if err != nil {
 		return err
 	}
-	q, err := s.seek(b, k, 3*s.Bound)
+	q, err := s.seek(b, k, 2*s.Bound)
 	if err != nil {
 		return err
 	}
@@ -167,12 +164,9 @@ func lostMessage(ctx context.Context, s *Scene) error {
 	if err != nil {
 		return err
 	}
-	a, err := s.Client(ctx)
-	if err != nil {
-		return err
-	}
 	k := s.Key(0)
-	if err := s.Enter(ctx, a, k); err != nil {
+	a, err := s.enter(ctx, k)
+	if err != nil {
 		return err
 	}
 	before, err := seats(ctx, c)

@@ -47,7 +47,7 @@ func full(ctx context.Context, s *Scene) error {
 		}
 	}
 	s.Proof("%s refuses SET: OOM", of(len(list), "server"))
-	q, err := s.seek(b, k, 3*s.Bound)
+	q, err := s.seek(b, k, 2*s.Bound)
 	if err != nil {
 		return err
 	}

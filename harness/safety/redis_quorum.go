@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"github.com/lockbench/lockbench/harness"
 	"github.com/lockbench/lockbench/harness/fault"
 	"github.com/lockbench/lockbench/impls/lock"
 )
@@ -50,7 +51,7 @@ func minorityDown(ctx context.Context, s *Scene) error {
 		return err
 	}
 	s.Proof("%d of %d servers are down", n, s.Variant.Needs.Nodes)
-	q, err := s.seek(b, k, 3*s.Bound)
+	q, err := s.seek(b, k, 2*s.Bound)
 	if err != nil {
 		return err
 	}
@@ -97,31 +98,26 @@ func majorityDown(ctx context.Context, s *Scene) error {
 	return s.after(ctx, a, b)
 }
 
-// voterEmpty keeps a from all servers but a bare majority, of which one forgets it.
-func voterEmpty(ctx context.Context, s *Scene, late bool) error {
-	if !late {
-		s.lease(long, long)
-	}
+// elect lets a client in by a bare majority, which is the first servers.
+func (s *Scene) elect(ctx context.Context, k harness.Target) (*harness.Actor, error) {
 	a, proxies, err := s.behind(ctx)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	most := len(proxies)/2 + 1
 	proxies[most:].SetBoth(fault.Reset)
-	k := s.Key(0)
-	entered := time.Now()
 	if err := s.Enter(ctx, a, k); err != nil {
-		return err
+		return nil, err
 	}
 	list, err := s.admins(len(proxies))
 	if err != nil {
-		return err
+		return nil, err
 	}
 	votes := 0
 	for _, c := range list {
 		n, err := s.has(ctx, c, k)
 		if err != nil {
-			return err
+			return nil, err
 		}
 		if n > 0 {
 			votes++
@@ -129,7 +125,20 @@ func voterEmpty(ctx context.Context, s *Scene, late bool) error {
 	}
 	s.Proof("%d of %d servers have the key", votes, len(proxies))
 	if votes != most {
-		return failed("the holder has %d votes, and %d are a bare majority", votes, most)
+		return nil, failed("the holder has %d votes, and %d are a bare majority", votes, most)
+	}
+	return a, nil
+}
+
+// voterEmpty has one of a bare majority forget the holder.
+func voterEmpty(ctx context.Context, s *Scene, late bool) error {
+	if !late {
+		s.lease(long, long)
+	}
+	entered := time.Now()
+	a, err := s.elect(ctx, s.Key(0))
+	if err != nil {
+		return err
 	}
 	heal, err := s.Strike(ctx, fault.Restart{Servers: first(1), Empty: true}, &fault.Env{})
 	if err != nil {

@@ -245,7 +245,7 @@ func demoted(ctx context.Context, s *Scene) error {
 	if err := s.Enter(ctx, a, k); err != nil {
 		return err
 	}
-	q, err := s.seek(b, k, 3*s.Bound)
+	q, err := s.seek(b, k, 2*s.Bound)
 	if err != nil {
 		return err
 	}

@@ -32,13 +32,10 @@ func first(n int) fault.Target { return fault.Target{First: n} }
 
 func restartEmpty(ctx context.Context, s *Scene) error {
 	s.lease(long, long)
-	a, err := s.Client(ctx)
-	if err != nil {
-		return err
-	}
 	k := s.Key(0)
 	entered := time.Now()
-	if err := s.Enter(ctx, a, k); err != nil {
+	a, err := s.enter(ctx, k)
+	if err != nil {
 		return err
 	}
 	if err := s.forget(ctx, k, 0); err != nil {
@@ -83,12 +80,9 @@ func (s *Scene) forget(ctx context.Context, k harness.Target, d time.Duration) e
 }
 
 func restartEmptyLate(ctx context.Context, s *Scene) error {
-	a, err := s.Client(ctx)
-	if err != nil {
-		return err
-	}
 	k := s.Key(0)
-	if err := s.Enter(ctx, a, k); err != nil {
+	a, err := s.enter(ctx, k)
+	if err != nil {
 		return err
 	}
 	if err := s.forget(ctx, k, s.TTL*5/4); err != nil {
