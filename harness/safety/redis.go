@@ -55,11 +55,11 @@ func (s *Scene) lease(fixed, renewed time.Duration) {
 	s.Bound = 2*s.TTL + 2*time.Second
 }
 
-// long is a lease that does not end while a scene lasts that waits for nothing. Brief is one
-// of which a scene sees several renewals.
+// The leases of scenes.
 const (
-	long  = 10 * time.Second
-	brief = 3 * time.Second
+	long   = 30 * time.Second // does not end while a scene lasts that waits for nothing
+	steady = 10 * time.Second // does not end in a scene before its holder is done, and its end can be waited for
+	brief  = 3 * time.Second  // is renewed several times
 )
 
 // admin is a connection of the driver to the server at that place in the order of the
@@ -208,7 +208,7 @@ func (q *quest) within(ctx context.Context, d time.Duration) (in, over bool, err
 		if q.fails++; q.fails == 1 {
 			q.s.Proof("a call of client %s fails, and it calls again: %s", name(q.b.Me()), r.Err)
 		}
-		if err := pause(ctx, min(20*time.Millisecond, max(time.Until(end), 0))); err != nil {
+		if err := pause(ctx, min(time.Duration(q.fails)*10*time.Millisecond, 250*time.Millisecond, max(time.Until(end), 0))); err != nil {
 			return false, false, err
 		}
 		if !time.Now().Before(end) {
@@ -237,11 +237,7 @@ func (q *quest) in(ctx context.Context) (bool, error) {
 // have ended yet, and both work if b gets in.
 func (s *Scene) succeed(ctx context.Context, a, b *harness.Actor, entered time.Time) error {
 	k := s.Key(0)
-	q, err := s.seek(b, k, s.TTL/4)
-	if err != nil {
-		return err
-	}
-	in, err := q.in(ctx)
+	in, err := s.ask(ctx, b, k)
 	if err != nil || !in {
 		return err
 	}
@@ -252,6 +248,35 @@ func (s *Scene) succeed(ctx context.Context, a, b *harness.Actor, entered time.T
 		return err
 	}
 	return s.Work(ctx, a, k)
+}
+
+// ask has b ask once for k, and again as long as its calls fail, for a tenth of a lease.
+func (s *Scene) ask(ctx context.Context, b *harness.Actor, k harness.Target) (in bool, err error) {
+	if !s.Variant.Caps.Has(lock.Try) {
+		q, err := s.seek(b, k, s.TTL/10)
+		if err != nil {
+			return false, err
+		}
+		return q.in(ctx)
+	}
+	s.rivals++
+	for end := time.Now().Add(s.TTL / 10); ; {
+		call, err := b.Try(k)
+		if err != nil {
+			return false, err
+		}
+		r, err := call.Wait(ctx)
+		if err != nil || r.Deed == harness.Granted || r.Deed == harness.Refused {
+			return r.Deed == harness.Granted, err
+		}
+		if time.Now().After(end) {
+			s.Proof("no call of client %s succeeds: %s", name(b.Me()), r.Err)
+			return false, nil
+		}
+		if err := pause(ctx, 100*time.Millisecond); err != nil {
+			return false, err
+		}
+	}
 }
 
 // enter lets a client in.
@@ -279,19 +304,30 @@ func (s *Scene) leave(ctx context.Context, a *harness.Actor, k harness.Target) (
 	return r.Deed == harness.Released, nil
 }
 
-// handed waits for the end of b's quest for a key that was released at that instant, and
-// says what came of it. Who gets it only when the lease has ended was blocked.
-func (s *Scene) handed(ctx context.Context, q *quest, since time.Time) error {
+// handed waits for the end of b's quest for a key that was given up at that moment of the
+// scene, and says what came of it. Who gets it only when the lease has ended was blocked.
+func (s *Scene) handed(ctx context.Context, q *quest, since time.Duration) error {
 	in, err := q.in(ctx)
 	if err != nil {
 		return err
 	}
-	d := time.Since(since)
+	d := s.cast.Now() - since
+	if in { // the driver may hear of it late
+		events, err := s.cast.Events()
+		if err != nil {
+			return err
+		}
+		for _, e := range events {
+			if e.Actor == q.b.Me() && e.Key == q.k.Key && e.Deed == harness.Granted {
+				d = e.At - since
+			}
+		}
+	}
 	if !in || d > s.TTL/2 {
 		s.Freed(in, d)
 		return nil
 	}
-	s.Proof("client %s got the key %v after it was released", name(q.b.Me()), d.Round(time.Millisecond))
+	s.Proof("client %s got the key %v after it was given up", name(q.b.Me()), d.Round(time.Millisecond))
 	return s.Work(ctx, q.b, q.k)
 }
 
@@ -302,7 +338,7 @@ func (s *Scene) pass(ctx context.Context, a *harness.Actor, k harness.Target, q 
 	if err != nil {
 		return err
 	}
-	at := time.Now()
+	at := s.cast.Now()
 	if end != nil {
 		if err := end(); err != nil {
 			return err
@@ -316,7 +352,7 @@ func (s *Scene) pass(ctx context.Context, a *harness.Actor, k harness.Target, q 
 		return err
 	}
 	if !in {
-		s.Freed(false, time.Since(at))
+		s.Freed(false, s.cast.Now()-at)
 		return nil
 	}
 	s.Proof("client %s got the key after it was released", name(q.b.Me()))

@@ -135,7 +135,7 @@ func (m *move) finish(ctx context.Context) error {
 }
 
 func migration(ctx context.Context, s *Scene) error {
-	s.lease(long, brief)
+	s.lease(steady, brief)
 	a, b, err := s.pair(ctx)
 	if err != nil {
 		return err

@@ -87,7 +87,7 @@ func without(list, others []seat) (rest []seat) {
 }
 
 func closed(ctx context.Context, s *Scene) error {
-	s.lease(long, brief)
+	s.lease(steady, brief)
 	list, err := s.admins(s.struck())
 	if err != nil {
 		return err
@@ -217,7 +217,7 @@ func lostMessage(ctx context.Context, s *Scene) error {
 		return err
 	}
 	s.Proof("client A has released the key")
-	at := time.Now()
+	at := s.cast.Now()
 	if err := s.Continue(ctx, b); err != nil {
 		return err
 	}

@@ -25,7 +25,7 @@ func memoryFaults() []Fault {
 const little = "1"
 
 func full(ctx context.Context, s *Scene) error {
-	s.lease(long, brief)
+	s.lease(steady, brief)
 	list, err := s.admins(s.struck())
 	if err != nil {
 		return err

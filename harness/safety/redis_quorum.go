@@ -40,7 +40,7 @@ func voted(v lock.Variant) string {
 }
 
 func minorityDown(ctx context.Context, s *Scene) error {
-	s.lease(long, long)
+	s.lease(steady, brief)
 	n := (s.Variant.Needs.Nodes - 1) / 2
 	a, b, err := s.pair(ctx)
 	if err != nil {

@@ -228,7 +228,7 @@ func splitMajority(ctx context.Context, s *Scene) error {
 }
 
 func demoted(ctx context.Context, s *Scene) error {
-	s.lease(long, brief)
+	s.lease(steady, brief)
 	c, err := s.couple(ctx)
 	if err != nil {
 		return err
