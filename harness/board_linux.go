@@ -48,6 +48,18 @@ func ownBoard(l results.Load) (*board, error) {
 	return mapped(-1, unix.MAP_SHARED|unix.MAP_ANON, l)
 }
 
+// mapFile maps the first size bytes of the file fd, which all that map it share.
+func mapFile(fd int, size int64) ([]byte, error) {
+	memory, err := unix.Mmap(fd, 0, int(size), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
+	if err != nil {
+		return nil, fmt.Errorf("sharing memory: %w", os.NewSyscallError("mmap", err))
+	}
+	return memory, nil
+}
+
+// unmapFile undoes mapFile. Nobody may touch the memory any more.
+func unmapFile(memory []byte) error { return os.NewSyscallError("munmap", unix.Munmap(memory)) }
+
 func mapped(fd, flags int, l results.Load) (*board, error) {
 	memory, err := unix.Mmap(fd, 0, boardSize(l), unix.PROT_READ|unix.PROT_WRITE, flags)
 	if err != nil {

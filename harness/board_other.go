@@ -25,6 +25,10 @@ func clearMemory(*os.File, results.Load) error { return errNoProcesses }
 
 func mapBoard(*os.File, results.Load) (*board, error) { return nil, errNoProcesses }
 
+func mapFile(int, int64) ([]byte, error) { return nil, errNoProcesses }
+
+func unmapFile([]byte) error { return errNoProcesses }
+
 // ownBoard is the board of a run in this process alone.
 func ownBoard(l results.Load) (*board, error) {
 	words := make([]uint64, (boardSize(l)+7)/8)

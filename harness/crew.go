@@ -128,6 +128,7 @@ type process struct {
 	mu    sync.Mutex // guards what follows, and writes to in
 	ended chan struct{}
 	op    func(operation) // what becomes of an operation that it reports
+	acted func(acted)     // and of what an actor has done
 }
 
 // spawn starts program as a worker that finds memory as its file 4, and what it says in
@@ -206,6 +207,13 @@ func (p *process) hear() {
 			p.mu.Lock()
 			close(p.ended)
 			p.mu.Unlock()
+		case a.Acted != nil:
+			p.mu.Lock()
+			f := p.acted
+			p.mu.Unlock()
+			if f != nil {
+				f(*a.Acted)
+			}
 		case a.Parked != nil:
 			who := "what no owner does"
 			if a.Parked.Owner >= 0 {
@@ -232,6 +240,13 @@ func (p *process) onOp(f func(operation)) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.op = f
+}
+
+// onActed is onOp for what an actor does.
+func (p *process) onActed(f func(acted)) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.acted = f
 }
 
 // system is the process as the system shows it.

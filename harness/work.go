@@ -29,6 +29,7 @@ const (
 	doJump    = "jump"
 	doPark    = "park"
 	doGo      = "go"
+	doAct     = "act"
 )
 
 // A request is one line to a worker.
@@ -36,6 +37,7 @@ type request struct {
 	Do   string `json:"do"`
 	Spec *Spec  `json:"spec,omitempty"`
 	Zero int64  `json:"zero_ns,omitempty"` // with start: when an open loop begins, see worker.start
+	Act  *order `json:"act,omitempty"`     // with act
 	By   int64  `json:"by_ns,omitempty"`   // with jump: how far
 	Step string `json:"step,omitempty"`    // with park: where
 }
@@ -58,6 +60,7 @@ type answer struct {
 	Over   bool       `json:"over,omitempty"`   // by itself: all its owners have come to their end
 	Parked *parked    `json:"parked,omitempty"` // by itself: an owner has stopped where park says
 	Op     *operation `json:"op,omitempty"`     // by itself: an operation, see PROTOCOL.md
+	Acted  *acted     `json:"acted,omitempty"`  // by itself: an order to an actor is carried out
 }
 
 // jumped is how far the wall clock of a worker's locks was ahead before a jump and is after,
@@ -94,6 +97,7 @@ type service struct {
 	out *json.Encoder
 
 	worker  *worker // of the run under way, nil between runs
+	acting  *acting // nil unless it is an actor
 	resting int     // goroutines between runs, once the first has ended
 }
 
@@ -120,6 +124,9 @@ func (s *service) serve(in io.Reader) error {
 }
 
 func (s *service) do(r request) (a answer, err error) {
+	if r.Do == doAct && s.worker == nil {
+		return a, s.act(r.Act)
+	}
 	if (r.Do == doPrepare) != (s.worker == nil) {
 		return a, fmt.Errorf("it was told to %s at the wrong time", r.Do)
 	}
@@ -153,6 +160,19 @@ func (s *service) do(r request) (a answer, err error) {
 		err = fmt.Errorf("it was told to %q, which it does not know", r.Do)
 	}
 	return a, err
+}
+
+// act begins what an actor is told.
+func (s *service) act(o *order) (err error) {
+	if o == nil {
+		return errors.New("it was told to act without an order")
+	}
+	if s.acting == nil {
+		if s.acting, err = newActing(s.memory, func(a acted) { s.say(answer{Acted: &a}) }); err != nil {
+			return err
+		}
+	}
+	return s.acting.do(s.all, *o)
 }
 
 func (s *service) prepare(spec *Spec) (*ready, error) {

@@ -75,12 +75,12 @@ const maxKept = 1 << 20
 // what is kept too. Its methods are safe for concurrent use.
 type Proxy struct {
 	ln     net.Listener
-	target string
 	alarm  *alarm
 	cancel context.CancelFunc // of the dials under way
 	wg     sync.WaitGroup
 
 	mu     sync.Mutex
+	target string // where new connections lead to
 	modes  [2]Mode
 	cut    [2]bool // see ResetNext
 	links  map[*link]struct{}
@@ -118,6 +118,14 @@ func NewProxy(target string) (*Proxy, error) {
 
 // Addr is where the proxy listens, "127.0.0.1:port".
 func (p *Proxy) Addr() string { return p.ln.Addr().String() }
+
+// Redirect has new connections lead to target, "host:port", as an address does that another
+// server has taken over. Those that there are lead where they did.
+func (p *Proxy) Redirect(target string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.target = target
+}
 
 // Set puts m in force for direction d.
 func (p *Proxy) Set(d Direction, m Mode) {
@@ -212,11 +220,12 @@ func (p *Proxy) serve(ctx context.Context, client *net.TCPConn) {
 		defer p.mu.Unlock()
 		p.leave(l)
 	}()
-	if p.refuses() {
+	target, ok := p.leads()
+	if !ok {
 		reset(client)
 		return
 	}
-	conn, err := new(net.Dialer).DialContext(ctx, "tcp", p.target)
+	conn, err := new(net.Dialer).DialContext(ctx, "tcp", target)
 	if err != nil { // as nobody listens there, nobody seems to listen here
 		reset(client)
 		return
@@ -255,10 +264,11 @@ func (p *Proxy) leave(l *link) {
 	}
 }
 
-func (p *Proxy) refuses() bool {
+// leads is where a new connection leads to; ok is false if there are to be none.
+func (p *Proxy) leads() (target string, ok bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.closed || p.modes[Up] == Reset || p.modes[Down] == Reset
+	return p.target, !p.closed && p.modes[Up] != Reset && p.modes[Down] != Reset
 }
 
 // reset closes c with RST and without delivering what is under way.

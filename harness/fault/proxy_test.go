@@ -404,3 +404,16 @@ func TestModeNames(t *testing.T) {
 		}
 	}
 }
+
+// A new connection leads to the other server, and one that there was before does not.
+func TestProxyRedirects(t *testing.T) {
+	b, other := newBench(t), newBench(t)
+	client, server := b.dial()
+	b.p.Redirect(other.p.target)
+	b.send(client, "old")
+	b.receive(server, "old")
+	b.accepted = other.accepted
+	again, at := b.dial()
+	b.send(again, "new")
+	b.receive(at, "new")
+}

@@ -13,9 +13,9 @@ import (
 	"time"
 )
 
-// shim is what has a server go by a clock that can be set, in C.
+// shim is what gives a server a clock and a disk that can be disturbed, in C.
 //
-//go:embed shim/clock.c
+//go:embed shim/shim.c
 var shim []byte
 
 // errClockless says that a server was started as usual.
@@ -24,19 +24,19 @@ var errClockless = errors.New("server: it goes by the clock of the system: it wa
 // buildShim compiles shim into dir and returns its path.
 func buildShim(ctx context.Context, dir string) (string, error) {
 	if runtime.GOOS != "linux" {
-		return "", missing("a clock of its own can be given to a server on Linux only")
+		return "", missing("a clock or a disk of its own can be given to a server on Linux only")
 	}
 	cc, err := exec.LookPath("cc")
 	if err != nil {
-		return "", missing("a server is given a clock of its own by a C compiler, and cc is not on PATH; get it with: scripts/servers cc")
+		return "", missing("a server is given a clock or a disk of its own by a C compiler, and cc is not on PATH; get it with: scripts/servers cc")
 	}
-	source, path := filepath.Join(dir, "clock.c"), filepath.Join(dir, "clock.so")
+	source, path := filepath.Join(dir, "shim.c"), filepath.Join(dir, "shim.so")
 	if err := os.WriteFile(source, shim, 0o600); err != nil {
 		return "", err
 	}
 	out, err := exec.CommandContext(ctx, cc, "-O2", "-shared", "-fPIC", "-o", path, source, "-ldl").CombinedOutput()
 	if err != nil {
-		return "", fmt.Errorf("%s does not compile what a server is given as its clock: %w: %s", cc, err, lastLine(out))
+		return "", fmt.Errorf("%s does not compile what gives a server a clock or a disk: %w: %s", cc, err, lastLine(out))
 	}
 	return path, os.Chmod(path, 0o755) // a server may run as another user
 }

@@ -70,7 +70,7 @@ func (f family) as(addresses []string, topologies ...lock.Topology) Kind {
 
 // start provides n.Nodes independent servers, or one ensemble, from src.
 func (f family) start(ctx context.Context, src Source, n lock.Needs, o Options) (*Server, error) {
-	s := &Server{Kind: f.kind, Source: src, clockless: errClockless, Deployment: lock.Deployment{Kind: f.kind}}
+	s := &Server{Kind: f.kind, Source: src, clockless: errClockless, diskless: errDiskless, Deployment: lock.Deployment{Kind: f.kind}}
 	s.reach = f.reach
 	if err := f.add(ctx, s, n, o); err != nil {
 		_ = s.Close() // the first error is the one that helps
@@ -184,8 +184,14 @@ func (f family) starter(ctx context.Context, s *Server, n lock.Needs, o Options,
 			return nil, err
 		}
 		s.sweep = dir.remove
-		if o.Clocks {
-			dir.shim, s.clockless = buildShim(ctx, dir.path)
+		if o.Clocks || o.Disks {
+			dir.shim, err = buildShim(ctx, dir.path)
+			if dir.clocks = o.Clocks; o.Clocks {
+				s.clockless = err
+			}
+			if dir.disks = o.Disks; o.Disks {
+				s.diskless = err
+			}
 		}
 		return func(int) (host, lock.Endpoint, error) {
 			g := &group{}

@@ -111,9 +111,10 @@ func (j *janitor) dismiss() {
 // A tempDir is a directory that is removed when we end, however we end, and the
 // ports of the servers in it.
 type tempDir struct {
-	path string
-	shim string // see buildShim; "" gives no server a clock of its own
-	j    *janitor
+	path          string
+	shim          string // see buildShim; "" gives no server a clock or a disk of its own
+	clocks, disks bool   // which of the two
+	j             *janitor
 
 	mu    sync.Mutex // servers of one group start at once
 	ports []func()   // give them up

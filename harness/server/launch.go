@@ -59,6 +59,8 @@ type program struct {
 	// clock asks what listens at addr for its wall clock. Nil is a server whose clock cannot
 	// be set: it asks the system itself, past the C library, or does not tell.
 	clock func(ctx context.Context, addr string) (time.Time, error)
+	// syncs says that it has on disk what it has told the C library to sync.
+	syncs bool
 	// keeps are the names of files in its directory that tell it who it is in its group,
 	// and hold no data: they outlive that a server is started empty.
 	keeps []string
@@ -113,8 +115,13 @@ func launchOnce(ctx context.Context, d *tempDir, p program) (*running, error) {
 		return nil, err
 	}
 	r := &running{program: p, argv: args, dir: dir, ports: ports, addr: net.JoinHostPort("127.0.0.1", strconv.Itoa(ports[0])), mind: d.j.mind}
-	if d.shim != "" && p.clock != nil {
+	if d.shim != "" && d.clocks && p.clock != nil {
 		if r.wall, err = newWall(d); err != nil {
+			return nil, err
+		}
+	}
+	if d.shim != "" && d.disks && p.syncs {
+		if r.disk, err = newDisk(d); err != nil {
 			return nil, err
 		}
 	}

@@ -110,7 +110,7 @@ func startRedis(ctx context.Context, i installed, d *tempDir, as role) (*running
 		},
 	}
 	if as.mode != watcher { // a sentinel does not know TIME
-		p.clock = redisClock
+		p.clock, p.syncs = redisClock, true
 	}
 	if as.mode != alone {
 		p.role = redisRole

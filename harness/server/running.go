@@ -22,15 +22,19 @@ type running struct {
 	ports []int  // all that it was given; the first is in addr
 	mind  func(pid int)
 	wall  *wall // nil if it goes by the clock of the system
+	disk  *disk // nil if it has that of the system
 
 	mu  sync.Mutex
 	now *child
 }
 
+// logName is the file with what the server says.
+const logName = "log"
+
 // start returns when the server is ready. Without an error it runs. The error is
 // errTaken if somebody else has its address.
 func (r *running) start(ctx context.Context) error {
-	log, err := os.OpenFile(filepath.Join(r.dir, "log"), os.O_CREATE|os.O_WRONLY|os.O_TRUNC, 0o600)
+	log, err := os.OpenFile(filepath.Join(r.dir, logName), os.O_CREATE|os.O_WRONLY|os.O_TRUNC, 0o600)
 	if err != nil {
 		return err
 	}
@@ -40,6 +44,12 @@ func (r *running) start(ctx context.Context) error {
 	cmd.Env = append(os.Environ(), r.env...)
 	if r.wall != nil {
 		cmd.Env = append(cmd.Env, r.wall.env...)
+	}
+	if r.disk != nil {
+		if err := r.disk.begin(r.dir); err != nil {
+			return err
+		}
+		cmd.Env = append(cmd.Env, r.disk.env...)
 	}
 	c, err := spawn(cmd, r.unprivileged)
 	if err != nil {

@@ -71,6 +71,10 @@ type Options struct {
 	// moves, where this machine has what that takes: see Server.Clocked. To read it takes
 	// them longer.
 	Clocks bool
+	// Disks gives a Redis that is started from its program a disk that Server.Stick and
+	// Killed.LosePower disturb, where this machine has what that takes. It is of use with
+	// Persist.
+	Disks bool
 	// Embeds says, by kind, which setting of the environment, NAME=VALUE, makes such a
 	// server of this program when it is run again as a child. Nil, which is also what
 	// FromEnv gives, says that it cannot be one; etcdchild.Embeds is for programs that
@@ -154,6 +158,7 @@ type Server struct {
 	hosts []host // beside nodes; nil where we did not start the node
 	sweep func() error
 
+	diskless  error // why no disk can be disturbed; nil if those of programs can that sync
 	clockless error // why no clock can be set; nil if those of programs can that know how
 
 	closed sync.Once

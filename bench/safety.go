@@ -1,0 +1,192 @@
+package bench
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"path"
+	"slices"
+	"strings"
+
+	"github.com/lockbench/lockbench/harness/safety"
+	"github.com/lockbench/lockbench/impls"
+	"github.com/lockbench/lockbench/impls/lock"
+	"github.com/lockbench/lockbench/results"
+)
+
+func safetyCommand(commit string) command {
+	return command{
+		name: "safety", args: "[flags]",
+		does: "plays locks under faults, and shows what really happens",
+		examples: []example{
+			{"lockbench safety -algo redis-token -fault pause", "one cell of the matrix: a holder that is stopped past its lease"},
+			{"lockbench safety -out cells.jsonl", "all of it, kept in a file"},
+			{"lockbench safety -algo 'redis-*' -repeat 20", "the Redis locks twenty times"},
+		},
+		sections: []section{
+			{title: "what is played", flags: []string{"algo", "client", "fault", "repeat", "parallel"}},
+			{title: "output", flags: []string{"out", "json", "v"}}, serverSection(),
+		},
+		more: `
+Each lock is played under each fault on servers and with client processes of the
+play's own, step by step, so that the order of things is forced. A cell says:
+
+  held      nobody was let in beside the holder
+  blocked   likewise, and the key came free by itself, after the time that is shown
+  stuck     likewise, and nobody got the key any more
+  violated  two were inside, and the older one wrote
+  careless  as violated, but not where the holder heeds its guard (lock.Guard)
+  -         the fault cannot strike the lock
+
+The exit status is 1 if a cell is not what the table of expected outcomes says.`,
+		setup: func(fs *flag.FlagSet) func(context.Context, stdio) error {
+			j := &safetyJob{commit: commit, repeat: 1, parallel: 6, faults: []string{"*"}}
+			j.grid = grid{algos: []string{"*"}}
+			fs.Var(&list[string]{values: &j.grid.algos, parse: pattern}, "algo", "locks: names or `patterns`, as redis-*")
+			fs.Var(&list[string]{values: &j.grid.clients, parse: pattern}, "client", "client libraries: `names`, or all; the first of each lock if not given")
+			fs.Var(&list[string]{values: &j.faults, parse: pattern}, "fault", "faults: names or `patterns`: "+strings.Join(faultNames(), ", "))
+			fs.Var(bounded[int]{&j.repeat, whole(1, 1000)}, "repeat", "play each cell this `often`")
+			fs.Var(bounded[int]{&j.parallel, whole(1, 64)}, "parallel", "play so many cells at a `time`; they mostly wait")
+			fs.StringVar(&j.out, "out", "", "append the cells to this `file`; those that it has already are not played again")
+			fs.BoolVar(&j.json, "json", false, "print the cells as lines of JSON")
+			fs.BoolVar(&j.verbose, "v", false, "tell of each cell what happened, and the evidence")
+			j.from.flags(fs)
+			return func(ctx context.Context, std stdio) error {
+				if err := noArguments(fs); err != nil {
+					return err
+				}
+				return j.do(ctx, std)
+			}
+		},
+	}
+}
+
+func faultNames() (names []string) {
+	for _, f := range safety.Faults() {
+		names = append(names, f.Name)
+	}
+	return names
+}
+
+// A safetyJob is one call of safety.
+type safetyJob struct {
+	commit           string
+	grid             grid
+	faults           []string
+	repeat, parallel int
+	out              string
+	json, verbose    bool
+	from             sources
+}
+
+func (j *safetyJob) do(ctx context.Context, std stdio) error {
+	options, err := j.from.options()
+	if err != nil {
+		return err
+	}
+	j.grid.urls = options.URLs
+	variants, err := j.grid.chosen(impls.All())
+	if err != nil {
+		return err
+	}
+	faults, err := j.struck()
+	if err != nil {
+		return err
+	}
+	variants = slices.DeleteFunc(variants, func(v lock.Variant) bool { return v.Needs.Kind == "" })
+	cells := safety.Cells(variants, faults, j.repeat)
+	var kept []results.Cell
+	var w *results.CellWriter
+	if j.out != "" {
+		if w, kept, err = results.AppendCells(j.out); err != nil {
+			return err
+		}
+		defer func() { _ = w.Close() }()
+		cells = slices.DeleteFunc(cells, func(c safety.Cell) bool {
+			return slices.ContainsFunc(kept, func(k results.Cell) bool {
+				return k.Algo == c.Variant.Algo && k.Client == c.Variant.Client && k.Fault == c.Fault.Name && k.Repeat == c.Repeat
+			})
+		})
+	}
+	m := matrix{cells: kept}
+	err = safety.Run(ctx, safety.Plan{Cells: cells, Parallel: j.parallel, Options: options, Commit: j.commit}, func(c results.Cell) error {
+		m.cells = append(m.cells, c)
+		if err := j.show(std, c); err != nil {
+			return err
+		}
+		if w != nil {
+			return w.Write(c)
+		}
+		return nil
+	})
+	if !j.json {
+		err = errors.Join(err, m.print(std.out, faults, variants))
+	}
+	switch {
+	case ctx.Err() != nil:
+		return exit{exitInterrupted, nil}
+	case err != nil:
+		return err
+	}
+	if n := m.unexpected(); len(n) > 0 {
+		return fmt.Errorf("%d of %d cells are not as expected: %s", len(n), len(m.cells), strings.Join(n, "; "))
+	}
+	return nil
+}
+
+// struck are the faults that match the patterns.
+func (j *safetyJob) struck() (list []safety.Fault, err error) {
+	matched := map[string]bool{}
+	for _, f := range safety.Faults() {
+		wanted := false
+		for _, p := range j.faults {
+			ok, err := path.Match(p, f.Name)
+			if err != nil {
+				return nil, misuse("%q is no pattern: want names with * and ? and [a-z]", p)
+			}
+			matched[p] = matched[p] || ok
+			wanted = wanted || ok
+		}
+		if wanted {
+			list = append(list, f)
+		}
+	}
+	for _, p := range j.faults {
+		if !matched[p] {
+			return nil, misuse("no fault matches %q; %s", p, guess(p, faultNames(), "", "there are "+words(faultNames(), "and")))
+		}
+	}
+	return list, nil
+}
+
+// show prints a cell as it ends.
+func (j *safetyJob) show(std stdio, c results.Cell) error {
+	switch {
+	case j.json:
+		return json.NewEncoder(std.out).Encode(c)
+	case c.Verdict == results.NoServer, c.Verdict == "" && !j.verbose:
+		return nil
+	}
+	mark := ""
+	if c.Verdict != c.Expected {
+		mark = fmt.Sprintf("  NOT AS EXPECTED (%s)", or(string(c.Expected), "-"))
+	}
+	say(std.out, "%-24s %-14s %s%s\n", c.Algo+kindOfCell(c), c.Fault, or(string(c.Verdict), "- "+c.Why), mark)
+	if j.verbose || mark != "" && c.Verdict != "" {
+		say(std.out, "    %s\n", c.Sentence)
+		for _, e := range c.Evidence {
+			say(std.out, "    · %s\n", e)
+		}
+	}
+	return nil
+}
+
+// kindOfCell tells apart what runs on several kinds of server.
+func kindOfCell(c results.Cell) string {
+	if strings.HasPrefix(c.Algo, "sql-") {
+		return "/" + c.Server.Kind
+	}
+	return ""
+}
