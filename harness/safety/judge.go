@@ -47,6 +47,10 @@ func sessions(events []harness.Event) []session {
 			}
 		}
 	}
+	return sortSessions(list)
+}
+
+func sortSessions(list []session) []session {
 	slices.SortFunc(list, func(a, b session) int { return cmp.Or(cmp.Compare(a.key, b.key), cmp.Compare(a.from, b.from)) })
 	return list
 }
