@@ -139,6 +139,10 @@ func ttl(v lock.Variant) time.Duration {
 // verdict fills in what came of the scene, which ended with err.
 func (s *Scene) verdict(out *results.Cell, events []harness.Event, err error) {
 	f := judge(events, s.outdated)
+	if other := second(events, f.overlaps); other != nil {
+		out.Verdict, out.Why = results.NotExercised, other.Error()
+		return
+	}
 	out.Overlaps, out.Stale, out.StaleGuarded, out.Fence = f.overlaps, f.stale, f.guarded, f.fence
 	out.Evidence, out.Contention = s.evidence, s.rivals
 	var nothing errMoot

@@ -32,31 +32,44 @@ func options(t *testing.T) server.Options {
 	return o
 }
 
-// play plays one cell on servers of its own choice.
-func play(t *testing.T, o server.Options, c safety.Cell) (got results.Cell) {
+// played plays cells on servers of their own choice, some at a time, as they mostly wait.
+func played(t *testing.T, o server.Options, cells ...safety.Cell) (got []results.Cell) {
 	t.Helper()
-	err := safety.Run(t.Context(), safety.Plan{Cells: []safety.Cell{c}, Options: o}, func(r results.Cell) error {
-		got = r
+	err := safety.Run(t.Context(), safety.Plan{Cells: cells, Options: o, Parallel: 4}, func(r results.Cell) error {
+		got = append(got, r)
 		return nil
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
+	return got
+}
+
+// needed ends t if there was no server for got, which is a failure where
+// LOCKBENCH_REQUIRE lists the kind.
+func needed(t *testing.T, v lock.Variant, got results.Cell) {
+	t.Helper()
 	if got.Verdict != results.NoServer {
-		return got
+		return
 	}
-	if slices.Contains(strings.Fields(os.Getenv("LOCKBENCH_REQUIRE")), c.Variant.Needs.Kind) {
-		t.Fatalf("LOCKBENCH_REQUIRE lists %s: %s", c.Variant.Needs.Kind, got.Why)
+	if slices.Contains(strings.Fields(os.Getenv("LOCKBENCH_REQUIRE")), v.Needs.Kind) {
+		t.Fatalf("LOCKBENCH_REQUIRE lists %s: %s", v.Needs.Kind, got.Why)
 	}
 	t.Skipf("NOT RUN: %s", got.Why)
-	return got
 }
 
 // One cell of each fault comes out as the table says.
 func TestOneCellOfEachFault(t *testing.T) {
-	for _, c := range safety.Short(served(), safety.Faults(), 1) {
+	cells := safety.Short(served(), safety.Faults(), 1)
+	all := played(t, options(t), cells...)
+	for _, c := range cells {
 		t.Run(c.Fault.Name, func(t *testing.T) {
-			got := play(t, options(t), c)
+			i := slices.IndexFunc(all, func(r results.Cell) bool { return r.Fault == c.Fault.Name })
+			if i < 0 {
+				t.Fatal("it was not played")
+			}
+			got := all[i]
+			needed(t, c.Variant, got)
 			for _, e := range got.Evidence {
 				t.Log(e)
 			}
@@ -117,7 +130,9 @@ func TestEmptyPlaysProveNothing(t *testing.T) {
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
-			got := play(t, options(t), safety.Cell{Variant: variant(t, "redis-token"), Fault: safety.Fault{Name: "none", Play: test.play}})
+			c := safety.Cell{Variant: variant(t, "redis-token"), Fault: safety.Fault{Name: "empty", Play: test.play}}
+			got := played(t, options(t), c)[0]
+			needed(t, c.Variant, got)
 			if got.Verdict != results.NotExercised || !strings.Contains(got.Why, test.why) {
 				t.Errorf("it was %q (%s), and should prove nothing", got.Verdict, got.Why)
 			}
@@ -149,7 +164,7 @@ func TestGivenServersAreSpared(t *testing.T) {
 			continue
 		}
 		spared++
-		if got := play(t, o, safety.Cell{Variant: v, Fault: f}); got.Verdict != results.NotExercised {
+		if got := played(t, o, safety.Cell{Variant: v, Fault: f})[0]; got.Verdict != results.NotExercised {
 			t.Errorf("%s was played on a server that was given: %q", f.Name, got.Verdict)
 		}
 	}
