@@ -680,16 +680,21 @@ func lateRequest(ctx context.Context, s *Scene) error {
 	if kept == 0 {
 		return failed("client A sent nothing")
 	}
-	if err := s.Kill(a); err != nil {
-		return err
-	}
+	// An answer tells that the request was carried out, not only delivered.
+	proxies.Set(fault.Down, fault.Hold)
 	proxies.Set(fault.Up, fault.Pass)
-	for proxies.Traffic().Kept[fault.Up] > 0 {
+	for end := time.Now().Add(s.Bound); proxies.Traffic().Kept[fault.Down] == 0; {
+		if time.Now().After(end) {
+			return failed("the servers did not answer what client A had sent")
+		}
 		if err := pause(ctx, time.Millisecond); err != nil {
 			return err
 		}
 	}
-	s.Proof("the %d bytes that client A had sent before it gave up were delivered", kept)
+	s.Proof("the %d bytes that client A had sent before it gave up were delivered, and answered", kept)
+	if err := s.Kill(a); err != nil {
+		return err
+	}
 	at := time.Now()
 	call, err := s.Rival(b, k)
 	if err != nil {
