@@ -58,6 +58,7 @@ const (
 	flagFenced = 1 << iota
 	flagTaken
 	flagGuarded
+	flagShared
 )
 
 // stageSize is how many bytes a stage takes.
@@ -81,6 +82,9 @@ func (s *stage) add(e Event) int64 {
 	if e.Guarded {
 		h.flags |= flagGuarded
 	}
+	if e.Shared {
+		h.flags |= flagShared
+	}
 	h.written.Store(true)
 	return i
 }
@@ -97,6 +101,7 @@ func (s *stage) events() (list []Event, gaps int) {
 		list = append(list, Event{
 			Ticket: i, At: time.Duration(h.at), Actor: int(h.actor), Key: int(h.key), Deed: h.kind, Token: h.token,
 			Fenced: h.flags&flagFenced != 0, Taken: h.flags&flagTaken != 0, Guarded: h.flags&flagGuarded != 0,
+			Shared: h.flags&flagShared != 0,
 		})
 	}
 	return list, gaps
@@ -159,6 +164,7 @@ type Event struct {
 	Deed   Deed
 	Token  uint64 // of a grant or a write under a fencing token
 
+	Shared  bool // the grant is a reader's, who may be inside with others
 	Fenced  bool // the grant has a token
 	Taken   bool // of a write: a fenced resource would take it
 	Guarded bool // of a write: the holder had looked at its Guard before, which had not ended

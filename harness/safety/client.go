@@ -19,6 +19,14 @@ func clientFaults() []Fault {
 			Play: nothing,
 		},
 		{
+			Name: "sharing", Doc: "Nothing: a writer wants the key while a reader holds it, and the other way round.",
+			Applies: shares, Play: sharing,
+		},
+		{
+			Name: "re-entry", Doc: "Nothing: an owner takes the key twice, and gives it back once, and then again.",
+			Applies: reenters, Play: reentry,
+		},
+		{
 			Name: "free-race", Doc: "Two clients stop between two steps of their Acquire of a free key, and go on one after the other.",
 			Play: freeRace,
 		},

@@ -115,7 +115,11 @@ func play(ctx context.Context, p Plan, pool *pool, c Cell) (out results.Cell, er
 	s.Bound = 4*s.TTL + 2*time.Second
 	bounded, cancel := context.WithTimeout(ctx, within)
 	defer cancel()
+	var slow slowness
+	watched, watchedEnough := context.WithCancel(ctx)
+	go slow.watch(watched)
 	played := c.Fault.Play(bounded, s)
+	watchedEnough()
 	events, lost := cast.Events()
 	ended := s.end(ctx)
 	if cause := context.Cause(ctx); cause != nil {
@@ -124,6 +128,10 @@ func play(ctx context.Context, p Plan, pool *pool, c Cell) (out results.Cell, er
 	healthy = played == nil && ended == nil
 	out.Took = time.Since(began)
 	s.verdict(&out, events, cmp.Or(played, lost, ended))
+	if late := slow.most(); late > s.TTL/3 && out.Verdict != "" && out.Verdict != results.NotExercised {
+		out.Why = fmt.Sprintf("the machine did not run this process for %v, and a lease lasts %v: it was %s", late.Round(time.Millisecond), s.TTL, out.Verdict)
+		out.Verdict = results.NotExercised
+	}
 	return out, nil
 }
 
@@ -150,6 +158,8 @@ func (s *Scene) verdict(out *results.Cell, events []harness.Event, err error) {
 	case errors.As(err, &nothing):
 		out.Why = nothing.text
 		return
+	case s.twice:
+		out.Verdict = results.Violated
 	case f.stale > 0 && f.guarded == 0:
 		out.Verdict = results.Careless
 	case f.stale > 0: // whatever came after it

@@ -20,13 +20,16 @@ const secondWithin = 5 * time.Second
 
 // mutexOp is an operation on the mutex of a key: one client takes it, or gives it back.
 type mutexOp struct {
-	key, owner int
-	take       bool
+	key, owner   int
+	take, shared bool
 }
 
-// mutex is free or has an owner. Only the owner gives it back.
+// inside is who has a key: a writer, or so many readers.
+type inside struct{ writer, readers int }
+
+// mutex is free, or has a writer or readers. Only the writer gives back what is its own.
 func mutex() porcupine.Model {
-	const free = -1
+	free := inside{writer: -1}
 	return porcupine.Model{
 		Partition: func(history []porcupine.Operation) [][]porcupine.Operation {
 			by := map[int][]porcupine.Operation{}
@@ -42,11 +45,16 @@ func mutex() porcupine.Model {
 		},
 		Init: func() any { return free },
 		Step: func(state, input, _ any) (bool, any) {
-			o, owner := input.(mutexOp), state.(int)
-			if o.take {
-				return owner == free, o.owner
+			o, in := input.(mutexOp), state.(inside)
+			switch {
+			case o.take && o.shared:
+				return in.writer == free.writer, inside{in.writer, in.readers + 1}
+			case o.take:
+				return in == free, inside{writer: o.owner}
+			case o.shared:
+				return in.readers > 0, inside{in.writer, in.readers - 1}
 			}
-			return owner == o.owner, free
+			return in.writer == o.owner, free
 		},
 	}
 }
@@ -55,33 +63,33 @@ func mutex() porcupine.Model {
 // process does; one that has no end has none.
 func operations(events []harness.Event) (list []porcupine.Operation) {
 	type who struct{ actor, key int }
-	called, inside := map[who]int64{}, map[who]bool{}
-	ending := map[who]int{} // its release among list
+	called, within := map[who]int64{}, map[who]bool{} // whether as a reader
+	ending := map[who]int{}                           // its release among list
 	for _, e := range events {
 		w := who{e.Actor, e.Key}
-		op := func(take bool, from, to int64) {
-			list = append(list, porcupine.Operation{ClientId: e.Actor, Input: mutexOp{e.Key, e.Actor, take}, Call: from, Return: to})
+		op := func(w who, take, shared bool, from, to int64) {
+			list = append(list, porcupine.Operation{ClientId: w.actor, Input: mutexOp{w.key, w.actor, take, shared}, Call: from, Return: to})
 		}
 		switch e.Deed {
 		case harness.Called:
 			called[w] = e.Ticket
 		case harness.Granted:
-			op(true, called[w], e.Ticket)
-			inside[w] = true
+			op(w, true, e.Shared, called[w], e.Ticket)
+			within[w] = e.Shared
 		case harness.Left:
 			ending[w] = len(list)
-			op(false, e.Ticket, math.MaxInt64)
-			delete(inside, w)
+			op(w, false, within[w], e.Ticket, math.MaxInt64)
+			delete(within, w)
 		case harness.Released, harness.Lost, harness.Unfreed:
 			if i, ok := ending[w]; ok {
 				list[i].Return = e.Ticket
 				delete(ending, w)
 			}
 		case harness.Killed:
-			for w := range inside {
+			for w, shared := range within {
 				if w.actor == e.Actor {
-					list = append(list, porcupine.Operation{ClientId: e.Actor, Input: mutexOp{w.key, w.actor, false}, Call: e.Ticket, Return: e.Ticket})
-					delete(inside, w)
+					op(w, false, shared, e.Ticket, e.Ticket)
+					delete(within, w)
 				}
 			}
 		}

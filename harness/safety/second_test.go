@@ -14,6 +14,7 @@ func TestJudgesAgree(t *testing.T) {
 	const histories = 3000
 	for range histories {
 		var events []harness.Event
+		readers := r.IntN(3)   // of the actors
 		state := map[int]int{} // actor → 0 outside, 1 waiting, 2 inside, 3 releasing, 4 dead
 		for range 4 + r.IntN(16) {
 			a := r.IntN(4)
@@ -29,6 +30,7 @@ func TestJudgesAgree(t *testing.T) {
 					next(0, harness.Refused)
 				} else {
 					next(2, harness.Granted)
+					events[len(events)-1].Shared = a < readers
 				}
 			case 2:
 				if r.IntN(6) == 0 {
