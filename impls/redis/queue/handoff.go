@@ -36,7 +36,7 @@ import (
 //
 //   - A waiter whose context ends leaves the queue by one script. If it was granted
 //     the key meanwhile, that script grants it to the next.
-//   - A waiter whose process is gone costs nothing: PUBLISH reaches nobody, and the
+//   - A waiter whose process is gone costs nothing: nobody listens for it, and the
 //     script tries the next one. A waiter whose process is stalled, or cut off
 //     without the server having noticed, keeps the key for one ttl.
 //   - A holder that dies keeps the key for the rest of its ttl. The check of the first
@@ -84,7 +84,7 @@ func open(ctx context.Context, dial wire.Dial, d lock.Deployment, c lock.Config)
 	h := &locker{
 		Session: s, waiting: make(map[string]*waiter), delivered: make(map[string]struct{}),
 		due: make(map[string]time.Time), closed: make(chan struct{}),
-		scripts: newScripts(), renewals: wire.Renewals(s, newScript(renewSource)),
+		scripts: newScripts(), renewals: wire.Renewals(s, wire.NewScript(valueSource+renewSource)),
 	}
 	opening, cancel := context.WithTimeout(ctx, s.Config.Timeout)
 	defer cancel()
@@ -146,9 +146,7 @@ func (h *locker) id(suffix string) (string, uint64) {
 }
 
 // keysOf returns the KEYS of the scripts.
-func (h *locker) keysOf(key string) []string {
-	return append([]string{key, queueKey(key), fenceKey(key)}, h.inboxes.keys(key)...)
-}
+func keysOf(key string) []string { return []string{key, queueKey(key), fenceKey(key)} }
 
 // over returns why nothing can be acquired any more, or nil.
 func (h *locker) over(ctx context.Context) error {
@@ -264,7 +262,7 @@ func (h *locker) notified(n notice, sent time.Time) (began time.Time, err error)
 // request asks for key and returns the token of a grant, or 0 and the number
 // of waiters before id in the queue.
 func (h *locker) request(ctx context.Context, key, id string, wait int) (token uint64, ahead int64, err error) {
-	reply, err := h.Eval(ctx, "acquire", h.scripts.acquire, h.keysOf(key), id, wait)
+	reply, err := h.eval(ctx, "acquire", h.scripts.acquire, keysOf(key), id, wait)
 	if err != nil {
 		return 0, 0, err
 	}
@@ -300,7 +298,7 @@ func (h *locker) finish(ctx context.Context, key, id string, token uint64, sent 
 func (h *locker) leave(ctx context.Context, key, id string, err error) error {
 	ctx, cancel := h.Config.Bounded(ctx)
 	defer cancel()
-	if _, e := h.Eval(ctx, "leave", h.scripts.leave, h.keysOf(key), id); e != nil && !lock.Died(e) {
+	if _, e := h.eval(ctx, "leave", h.scripts.leave, keysOf(key), id); e != nil && !lock.Died(e) {
 		return fmt.Errorf("%w; leaving the queue: %w: %w", err, lock.ErrUncertain, e)
 	}
 	return uncertainAcquire(err)

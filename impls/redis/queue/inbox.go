@@ -13,8 +13,8 @@ import (
 type inboxes interface {
 	// subscribed returns once a notice of key would be received.
 	subscribed(ctx context.Context, key string) error
-	// keys is what the scripts must know of the inboxes for key, as further KEYS.
-	keys(key string) []string
+	// named is what the scripts must know of the inboxes for key: see common.lua.
+	named(key string) string
 	Close()
 }
 
@@ -67,7 +67,7 @@ func newSlotInboxes(h *locker, conn wire.Sharded, seeds []string) *slotInboxes {
 	return b
 }
 
-func (b *slotInboxes) keys(key string) []string { return []string{b.name(wire.Slot(key))} }
+func (b *slotInboxes) named(key string) string { return b.name(wire.Slot(key)) }
 
 // name is what the names of the inboxes in slot begin with.
 func (b *slotInboxes) name(slot int) string {
@@ -144,7 +144,7 @@ func (b *inbox) open(ctx context.Context, conn wire.Conn, channel string) error 
 
 func (b *inbox) subscribed(context.Context, string) error { return nil }
 
-func (b *inbox) keys(string) []string { return nil }
+func (b *inbox) named(string) string { return "" }
 
 // close ends the subscription and waits for the goroutines behind it.
 func (b *inbox) Close() {

@@ -166,7 +166,7 @@ func (l *cohortLease) yield(ctx context.Context, stay bool) error {
 	var reply any
 	err := h.inboxes.subscribed(ctx, g.key)
 	if err == nil {
-		reply, err = h.Eval(ctx, "yield", g.yieldScript, h.keysOf(g.key), t.grant.value, strconv.FormatUint(l.token, 10), w.id)
+		reply, err = h.eval(ctx, "yield", g.yieldScript, keysOf(g.key), t.grant.value, strconv.FormatUint(l.token, 10), w.id)
 	}
 	answer, ok := reply.(int64)
 	if err == nil && !ok {
