@@ -67,7 +67,7 @@ func fairRule(c lock.Config) rule {
 	r.lock, r.unlock, r.leave = wire.NewScript(fairQueue+fairLock), wire.NewScript(fairQueue+fairUnlock), wire.NewScript(fairQueue+fairLeave)
 	r.option = strconv.FormatInt(wire.Millis(c.TTL), 10)
 	r.keys = func(key string) []string {
-		return []string{key, prefixed("redisson_lock_queue", key), prefixed("redisson_lock_timeout", key), channelOf(key)}
+		return []string{key, prefixed("redisson_lock_queue", key), prefixed("redisson_lock_timeout", key)}
 	}
 	r.channel = func(key, owner string) string { return channelOf(key) + ":" + owner }
 	return r

@@ -119,12 +119,13 @@ func rwRule(c lock.Config) rule {
 	r := rule{
 		renewal: wire.NewScript(batchRWSource),
 		message: "0", option: "0",
-		keys: func(key string) []string {
+		keys: func(key string) []string { return []string{key, wire.Beside(key, "writers")} },
+		names: func(key string) []any {
 			base := "{" + key + "}"
 			if strings.Contains(key, "{") {
 				base = key
 			}
-			return []string{key, channel(key), wire.Beside(key, "writers"), base}
+			return []any{channel(key), base}
 		},
 		channel: func(key, _ string) string { return channel(key) },
 	}

@@ -61,9 +61,14 @@ func (s *Session) Owner() string {
 	return s.Prefix + ":" + strconv.FormatUint(s.Number(), 10)
 }
 
-// Step runs command between the steps before-name and after-name. If the error comes
-// from a step, lock.Died reports it.
+// Step runs command between the steps before-name and after-name, again while the slot
+// of its key is on the move. If the error comes from a step, lock.Died reports it.
 func (s *Session) Step(ctx context.Context, name string, command func() (any, error)) (any, error) {
+	return s.step(ctx, name, func() (any, error) { return settle(ctx, s.Config, command) })
+}
+
+// step is Step that runs command once.
+func (s *Session) step(ctx context.Context, name string, command func() (any, error)) (any, error) {
 	if err := s.Config.Step(ctx, "before-"+name); err != nil {
 		return nil, err
 	}

@@ -78,7 +78,7 @@ func StartReal(t *testing.T, c Client, list Variants) *Server {
 // test is skipped where there is none.
 func Endpoint(t *testing.T) lock.Endpoint {
 	t.Helper()
-	at, ok := start(t, server.Binary)
+	at, ok := start(t, server.Binary, lock.Single)
 	if !ok {
 		missing(t)
 		t.Skip("NOT RUN: there is no redis-server or valkey-server on PATH; get it with scripts/servers redis")
@@ -96,10 +96,10 @@ func AnyEndpoint(t *testing.T) lock.Endpoint {
 // started starts a real server, or the imitation where there is none.
 func started(t *testing.T) (at lock.Endpoint, real bool) {
 	t.Helper()
-	if at, real = start(t, server.Binary); !real {
+	if at, real = start(t, server.Binary, lock.Single); !real {
 		missing(t)
 		t.Log("NOT A REAL SERVER: this runs on an imitation of redis inside this process; get a real one with scripts/servers redis")
-		at, _ = start(t, server.Embedded)
+		at, _ = start(t, server.Embedded, lock.Single)
 	}
 	return at, real
 }
@@ -112,15 +112,16 @@ func missing(t *testing.T) {
 	}
 }
 
-// start starts a server of one source. It reports false where the source has none.
-func start(t *testing.T, from server.Source) (lock.Endpoint, bool) {
+// start starts a server of one source, or several that work together. It reports false
+// where the source has none.
+func start(t *testing.T, from server.Source, together lock.Topology) (lock.Endpoint, bool) {
 	t.Helper()
 	o, err := server.FromEnv()
 	if err != nil {
 		t.Fatal(err)
 	}
 	// These tests remove keys and cut connections: never on a server that the user named.
-	o.URLs, o.Topologies, o.Source = nil, nil, from
+	o.URLs, o.Topologies, o.Source = nil, map[string]lock.Topology{"redis": together}, from
 	s, err := server.Start(t.Context(), lock.Needs{Kind: "redis"}, o)
 	if errors.Is(err, server.ErrMissing) {
 		return "", false
