@@ -86,7 +86,7 @@ func TestDemotedMaster(t *testing.T) {
 			p := newPair(t, c)
 			for _, v := range everyLock(c) {
 				if v.Needs.Nodes > 1 || v.Needs.Feature == "compare-and-delete" {
-					continue // the servers of the first are many, and each is reached in the same way
+					continue // each of their servers is reached as that of redis-token is
 				}
 				t.Run(v.Algo, func(t *testing.T) { demote(t, p, v) })
 			}
