@@ -36,7 +36,7 @@ func native(client string, dial wire.Dial) lock.Variant {
 		Source: "DELEX of Redis 8.4, DELIFEQ of Valkey 9, CAD of Tair",
 		Caps:   lock.Try | lock.Extend,
 		Needs:  lock.Needs{Kind: "redis", Feature: "compare-and-delete"},
-		Unsafe: lock.Pause | lock.ServerClock | lock.Failover | lock.Restart,
+		Unsafe: lock.Pause | lock.ServerClock | lock.Failover | lock.Restart | lock.Eviction,
 		Open: choosy(dial, func(ctx context.Context, s *wire.Session) (take, error) {
 			del, err := learn(ctx, s)
 			if err != nil {

@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	_ "embed" // the scripts
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -69,6 +70,8 @@ type rule struct {
 	// ARGV[3] is empty, ARGV[4] is option.
 	leave *wire.Script
 
+	grants func(prefix string) []string // see lock.Variant; nil for the keys alone
+
 	message, option string
 	keys            func(key string) []string
 	names           func(key string) []any // the channel of the lock first
@@ -76,9 +79,14 @@ type rule struct {
 	channel func(key, owner string) string
 }
 
+// reentrantGrants are those of locks whose unlock publishes a message.
+func reentrantGrants(prefix string) []string {
+	return slices.Concat(wire.OwnKeys(prefix), wire.Named("&", "redisson_lock__channel", prefix))
+}
+
 // reentrantRule is that of RLock, with message for the waiters.
 func reentrantRule(message string) rule {
-	return rule{
+	r := rule{
 		lock: wire.NewScript(reentrantLockSource), unlock: wire.NewScript(reentrantUnlockSource),
 		renewal: wire.NewScript(batchReentrantSource),
 		message: message,
@@ -86,6 +94,10 @@ func reentrantRule(message string) rule {
 		names:   func(key string) []any { return []any{channelOf(key)} },
 		channel: func(key, _ string) string { return channelOf(key) },
 	}
+	if message != "" {
+		r.grants = reentrantGrants
+	}
+	return r
 }
 
 // redissonOpener returns the Open of a variant whose waiters are woken, or poll,
@@ -98,6 +110,9 @@ func redissonOpener(dial wire.Dial, woken bool, of func(lock.Config) rule, compl
 			return nil, err
 		}
 		r := &redisson{Session: s, uuid: uuid(), rule: of(s.Config), closing: make(chan struct{})}
+		if r.rule.grants != nil {
+			s.Grants = r.rule.grants
+		}
 		r.renewals = wire.Renewals(r.Session, r.rule.renewal)
 		if woken {
 			r.hub = newHub(s.Conn, s.Config)
@@ -230,7 +245,7 @@ func (r *redisson) acquire(ctx context.Context, c lock.Config, rule rule, key, o
 		if r.hub != nil {
 			if w == nil {
 				if w, err = r.hub.join(ctx, rule.channel(key, owner)); err != nil {
-					return fmt.Errorf("redis: subscribe: %w", err)
+					return fmt.Errorf("redis: subscribe: %w", r.Explain(err))
 				}
 				return nil
 			}

@@ -29,7 +29,7 @@ func condKeys(key string) []string { return append(keysOf(key), condKey(key)) }
 // error at once; the lease goes on. To end all its holds, as Java's monitors do, would
 // open a critical section that an outer call is in.
 //
-//	state    {key}:cond → list of the waiters for conditions. A signal moves the first live
+//	state    key{key}:cond → list of the waiters for conditions. A signal moves the first live
 //	         one to the end of the queue of the lock, where it is granted the key as any
 //	         other waiter is.
 //	cost     Wait 1 script, which also grants the key to the next; Signal and Broadcast 1
@@ -60,7 +60,7 @@ func (l *lease) Wait(ctx context.Context, cond string) error {
 		return err
 	}
 	if err := h.inboxes.subscribed(ctx, l.key); err != nil {
-		return fmt.Errorf("redis: cannot listen: %w", err)
+		return fmt.Errorf("redis: cannot listen: %w", h.Explain(err))
 	}
 	if !old.Stop() {
 		return lock.ErrLost

@@ -17,9 +17,9 @@ import (
 // them inside its script, and notifies that waiter's process alone.
 //
 //	state    key → token:id of the holder, with PX ttl, and the numbers of all holds while a
-//	         named owner has several, see owner.go; {key}:queue → list of waiters;
-//	         {key}:fence → tokens drawn so far, in blocks of 1024, without end;
-//	         {key}:cond → list of the waiters for a condition, see cond.go
+//	         named owner has several, see owner.go; key{key}:queue → list of waiters;
+//	         key{key}:fence → tokens drawn so far, in blocks of 1024, without end;
+//	         key{key}:cond → list of the waiters for a condition, see cond.go
 //	cost     acquire 1 script, whether the key is free or not; release 1 script, which also
 //	         grants to the next; a waiter holds no connection and sends nothing; per process
 //	         a PING each ttl/4 and, for a key with waiters, a check each 250 ms for every
@@ -61,10 +61,11 @@ func handoff(client string, dial wire.Dial) lock.Variant {
 		Source: "ours: a queue lock (Mellor-Crummey and Scott, 1991) in a Redis list",
 		Caps:   lock.Try | lock.Reentrant | lock.Fencing | lock.Cond | lock.Fair | lock.Notify | lock.Renew,
 		Needs:  lock.Needs{Kind: "redis", MinVersion: "6.2"}, // SET with GET
-		Unsafe: lock.Pause | lock.ServerClock | lock.Failover | lock.Restart,
+		Unsafe: lock.Pause | lock.ServerClock | lock.Failover | lock.Restart | lock.Eviction,
 		Keys: func(key string) []string {
 			return []string{key, queueKey(key), fenceKey(key), condKey(key)}
 		},
+		Grants: grants,
 		Open: func(ctx context.Context, d lock.Deployment, c lock.Config) (lock.Locker, error) {
 			h, err := open(ctx, dial, d, c)
 			if err != nil {
@@ -75,12 +76,16 @@ func handoff(client string, dial wire.Dial) lock.Variant {
 	}
 }
 
+// grants are those of the lock and of the inboxes of all processes.
+func grants(prefix string) []string { return append(wire.OwnKeys(prefix), "&"+inboxName+"*") }
+
 // open connects a Locker and opens its inboxes.
 func open(ctx context.Context, dial wire.Dial, d lock.Deployment, c lock.Config) (*locker, error) {
 	s, err := wire.OpenSession(ctx, dial, d, c)
 	if err != nil {
 		return nil, err
 	}
+	s.Grants = grants
 	h := &locker{
 		Session: s, waiting: make(map[string]*waiter), delivered: make(map[string]struct{}),
 		due: make(map[string]time.Time), closed: make(chan struct{}),
@@ -89,7 +94,7 @@ func open(ctx context.Context, dial wire.Dial, d lock.Deployment, c lock.Config)
 	opening, cancel := context.WithTimeout(ctx, s.Config.Timeout)
 	defer cancel()
 	if err := h.openInboxes(opening, d.Nodes[0]); err != nil {
-		return nil, lock.Discard(s.Conn, fmt.Errorf("redis: cannot listen: %w", err))
+		return nil, lock.Discard(s.Conn, fmt.Errorf("redis: cannot listen: %w", h.Explain(err)))
 	}
 	h.running.Go(h.checkKeys)
 	h.running.Go(h.checkSleepers)
@@ -192,7 +197,7 @@ func (h *locker) try(ctx context.Context, key string) (*lease, error) {
 // owner.
 func (h *locker) enqueue(ctx context.Context, key, suffix string) (*lease, error) {
 	if err := h.inboxes.subscribed(ctx, key); err != nil {
-		return nil, fmt.Errorf("redis: cannot listen: %w", err)
+		return nil, fmt.Errorf("redis: cannot listen: %w", h.Explain(err))
 	}
 	// The grant may arrive before the answer that says that w is in the queue.
 	w := h.newWaiter(key, suffix, nil)

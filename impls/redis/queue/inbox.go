@@ -9,6 +9,9 @@ import (
 	"github.com/lockbench/lockbench/impls/redis/wire"
 )
 
+// inboxName begins the names of all inboxes. It stands in common.lua, too.
+const inboxName = "lockbench:inbox:"
+
 // inboxes are the channels on which a process is notified of grants.
 type inboxes interface {
 	// subscribed returns once a notice of key would be received.
@@ -34,7 +37,7 @@ func (h *locker) openInboxes(ctx context.Context, ep lock.Endpoint) error {
 		gap: func() { h.running.Go(func() { h.recheck(all) }) }, // it asks the server, which takes a while
 	}
 	h.inboxes = b
-	return b.open(ctx, h.Conn, "lockbench:inbox:"+h.Prefix)
+	return b.open(ctx, h.Conn, inboxName+h.Prefix)
 }
 
 // slotInboxes are the inboxes on a cluster: one for each slot in which this process has
@@ -75,7 +78,7 @@ func (b *slotInboxes) name(slot int) string {
 	defer b.mu.Unlock()
 	name, ok := b.names[slot]
 	if !ok {
-		name = "lockbench:inbox:{" + wire.SlotTag(slot) + "}:"
+		name = inboxName + "{" + wire.SlotTag(slot) + "}:"
 		b.names[slot], b.slots[name+b.prefix] = name, slot
 	}
 	return name
