@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"strings"
+	"time"
 
 	"github.com/lockbench/lockbench/harness"
 	"github.com/lockbench/lockbench/harness/server"
@@ -75,4 +77,28 @@ func (b *bank) describe() []string {
 		list = append(list, fmt.Sprintf("server: %s (%s) at %s", what, s.Source, strings.Join(at, " ")))
 	}
 	return list
+}
+
+// nodes are the servers of a kind that were started.
+func (b *bank) nodes(kind string) (list []lock.Endpoint) {
+	for _, s := range b.order {
+		if s.Kind == kind {
+			list = append(list, s.Deployment.Nodes...)
+		}
+	}
+	return list
+}
+
+// warnOfEviction says once whether one of the servers may remove the keys of locks. It
+// takes little time for that, since nothing depends on it.
+func warnOfEviction(ctx context.Context, w io.Writer, command string, nodes []lock.Endpoint) {
+	ctx, cancel := context.WithTimeout(ctx, time.Second)
+	defer cancel()
+	for _, e := range nodes {
+		if policy := server.Evicts(ctx, e); policy != "" {
+			complain(w, command, fmt.Errorf("warning: the maxmemory-policy of %s is %s: once its memory is full it may remove the key of a holder, "+
+				"and a second owner gets in; give locks a server with noeviction", e, policy))
+			return
+		}
+	}
 }

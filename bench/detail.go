@@ -53,6 +53,9 @@ func detail(w io.Writer, same []lock.Variant) error {
 	}
 	traits("can", capabilities(), v.Caps.List())
 	traits("breaks", hazards(), v.Unsafe.List())
+	if v.Grants != nil {
+		part("access rules", strings.Join(v.Grants("PREFIX"), " ")+", for the keys that begin with PREFIX, beside the commands")
+	}
 	if text := freed(v); text != "" {
 		part("holder dies", text)
 	}

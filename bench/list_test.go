@@ -236,7 +236,11 @@ func TestListOne(t *testing.T) {
 				t.Errorf("%d columns: %s", n, line)
 			}
 		}
-		for _, want := range slices.Concat(v.Caps.List(), v.Unsafe.List(), v.Exempt, []string{v.Client, v.Needs.String(), "lockbench run -algo " + v.Algo + " "}) {
+		var rules []string
+		if v.Grants != nil {
+			rules = v.Grants("PREFIX")
+		}
+		for _, want := range slices.Concat(v.Caps.List(), v.Unsafe.List(), v.Exempt, rules, []string{v.Client, v.Needs.String(), "lockbench run -algo " + v.Algo + " "}) {
 			if !strings.Contains(o.stdout, want) {
 				t.Errorf("list %s lacks %q:\n%s", v.Algo, want, o.stdout)
 			}

@@ -132,6 +132,9 @@ func (l *locking) do(ctx context.Context, std stdio) error {
 		return err
 	}
 	defer func() { _ = locker.Close() }() // the lease has been given back by then
+	if v.Unsafe.Has(lock.Eviction) {
+		warnOfEviction(ctx, std.err, "lockbench lock", d.Nodes)
+	}
 	lease, err := l.acquire(ctx, locker)
 	if err != nil {
 		if ctx.Err() != nil {

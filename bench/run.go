@@ -299,6 +299,9 @@ func (j *job) start(ctx context.Context, std stdio, b *bank, trials []harness.Tr
 	for _, line := range b.describe() {
 		say(std.err, "%s\n", line)
 	}
+	if slices.ContainsFunc(trials, func(t harness.Trial) bool { return t.Variant.Unsafe.Has(lock.Eviction) }) {
+		warnOfEviction(ctx, std.err, "lockbench run", b.nodes("redis"))
+	}
 	left := slices.DeleteFunc(slices.Clone(trials), func(t harness.Trial) bool { return missing[t.Variant.Needs] })
 	// Some needs are met by servers that work together in a way that the variant
 	// cannot use.

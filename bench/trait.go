@@ -40,6 +40,7 @@ func hazards() []trait {
 		{"s", "server-clock", "a forward jump of the server's clock ends leases early"},
 		{"f", "failover", "a replica or an engine that takes over may not know of the grant"},
 		{"r", "restart", "a server that comes back without its data has forgotten the grant"},
+		{"e", "eviction", "a server without memory may remove the key of a holder"},
 		{"!", "no-exclusion", "nobody is kept out at all: it shows that the harness notices"},
 	}
 }

@@ -59,6 +59,7 @@ type about struct {
 	speaks           string          // the version of the kind that it is compatible with; "" is version
 	options          string          // that matter for figures; see Server.Options
 	durable          string          // see Server.Durable
+	evicts           string          // see Evicts
 	id               string          // tells two servers apart; "" if it has none
 	members          []lock.Endpoint // of an ensemble; nil for a server by itself
 }

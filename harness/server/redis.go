@@ -170,6 +170,7 @@ func (n *redisNode) look(ctx context.Context, mode string) error {
 	}
 	n.is.options = n.settings(ctx, info)
 	n.is.durable = redisDurable(n.is.options)
+	n.is.evicts = evicting(info)
 	return nil
 }
 

@@ -1,6 +1,7 @@
 package server
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -133,6 +134,7 @@ func (c *cluster) about() about {
 	a := c.list[0].is
 	a.members = c.at
 	for _, n := range c.list {
+		a.evicts = cmp.Or(a.evicts, n.is.evicts)
 		if olderThan(n.is.speaks, a.speaks) {
 			a.speaks = n.is.speaks
 		}

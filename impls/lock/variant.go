@@ -38,6 +38,10 @@ type Variant struct {
 	// Keys lists every name that the variant may leave in the store for key,
 	// so that a run can remove what it made by name. Nil means just key.
 	Keys func(key string) []string
+	// Grants lists the rules by which the store lets a user use all keys that begin with
+	// prefix and what the variant keeps for them, in the store's own words, such as
+	// "~app:*" of a Redis ACL for the prefix "app:". Nil says that none are known.
+	Grants func(prefix string) []string
 	// State lists every name that the variant may leave in the store for all keys of
 	// a Config.Group together. Nil means none.
 	State func(group string) []string
@@ -146,6 +150,7 @@ const (
 	ServerClock                      // a forward jump of the server's clock ends leases early
 	Failover                         // a replica is promoted, or another engine takes over, that does not know of the grant
 	Restart                          // the server comes back without its data
+	Eviction                         // a server without memory removes keys: the holder's, or the counter of its tokens
 	NoExclusion                      // nothing is excluded at all: the negative control
 )
 
@@ -169,7 +174,8 @@ func hazardNames() []flag {
 		{uint32(LateRelease), "late-release"}, {uint32(TakeoverRace), "takeover-race"},
 		{uint32(Pause), "pause"}, {uint32(ClientClock), "client-clock"},
 		{uint32(ServerClock), "server-clock"}, {uint32(Failover), "failover"},
-		{uint32(Restart), "restart"}, {uint32(NoExclusion), "no-exclusion"},
+		{uint32(Restart), "restart"}, {uint32(Eviction), "eviction"},
+		{uint32(NoExclusion), "no-exclusion"},
 	}
 }
 

@@ -28,7 +28,7 @@ func redislockVariant(algo string, tuned bool) lock.Variant {
 		Source: "github.com/bsm/redislock",
 		Caps:   lock.Try | lock.Extend,
 		Needs:  lock.Needs{Kind: "redis"},
-		Unsafe: lock.Pause | lock.ServerClock | lock.Failover | lock.Restart,
+		Unsafe: lock.Pause | lock.ServerClock | lock.Failover | lock.Restart | lock.Eviction,
 		Open: func(ctx context.Context, d lock.Deployment, c lock.Config) (lock.Locker, error) {
 			c, err := c.Checked(lock.MaxTTL)
 			if err != nil {

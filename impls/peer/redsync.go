@@ -29,7 +29,7 @@ func redsyncVariant(algo string, nodes int, tuned bool) lock.Variant {
 		Source: "github.com/go-redsync/redsync/v4",
 		Caps:   lock.Try | lock.Extend,
 		Needs:  lock.Needs{Kind: "redis"},
-		Unsafe: lock.Pause | lock.ServerClock | lock.Failover | lock.Restart,
+		Unsafe: lock.Pause | lock.ServerClock | lock.Failover | lock.Restart | lock.Eviction,
 		// The case delays each answer beyond the 5 % of the TTL that it waits.
 		Exempt: []string{"deadline"},
 		Open: func(ctx context.Context, d lock.Deployment, c lock.Config) (lock.Locker, error) {

@@ -42,7 +42,7 @@ func rueidislockVariant(algo string, tuned bool) lock.Variant {
 		Source: "github.com/redis/rueidis/rueidislock",
 		Caps:   lock.Try | lock.Renew | lock.Notify,
 		Needs:  lock.Needs{Kind: "redis", MinVersion: version, Feature: "CLIENT TRACKING"},
-		Unsafe: lock.Pause | lock.ServerClock | lock.ClientClock | lock.Failover | lock.Restart,
+		Unsafe: lock.Pause | lock.ServerClock | lock.ClientClock | lock.Failover | lock.Restart | lock.Eviction,
 		Exempt: []string{
 			// An error other than "held" is no reason for its waiters to return:
 			// they wait for the next message, until their context ends. A command

@@ -195,7 +195,7 @@ func TestReleaseFails(t *testing.T) {
 // What the server refuses comes through with its own words.
 func TestRefusal(t *testing.T) {
 	eachServer(t, func(t *testing.T, s *server) {
-		s.Do(t, "RPUSH", "{list}:fence", "x")
+		s.Do(t, "RPUSH", "list{list}:fence", "x")
 		_, err := s.Open(t, "redis-fenced", nil).Acquire(t.Context(), "list")
 		var e wire.Error
 		if !errors.As(err, &e) || !strings.Contains(err.Error(), "WRONGTYPE") || errors.Is(err, lock.ErrUncertain) {

@@ -14,16 +14,19 @@ for i, key in ipairs(KEYS) do
   held[i] = 0
   if holds > 0 then
     held[i] = 1
+    redis.call('pexpire', key, math.max(redis.call('pttl', key), ttl))
     if kind == 'r' then
       local base = '{' .. key .. '}'
       if string.find(key, '{', 1, true) then
         base = key
       end
       for n = 1, holds do
-        redis.call('set', base .. ':' .. owner .. ':rwlock_timeout:' .. n, 1, 'px', ttl)
+        local timeout = base .. ':' .. owner .. ':rwlock_timeout:' .. n
+        if redis.call('pexpire', timeout, ttl) == 0 then -- it has expired, or was removed
+          redis.call('set', timeout, 1, 'px', ttl)
+        end
       end
     end
-    redis.call('pexpire', key, math.max(redis.call('pttl', key), ttl))
   end
 end
 return held

@@ -21,7 +21,7 @@ var blpopPassSource string
 // blpop lets waiters sleep in a BLPOP on a list, into which each release puts
 // one signal.
 //
-//	state    key → owner token, with PX ttl; {key}:signal (a{tag}z/signal for a{tag}z) → list
+//	state    key → owner token, with PX ttl; key{key}:signal (a{tag}z/signal for a{tag}z) → list
 //	         of at most one signal, which lives 1 s
 //	cost     acquire 1 round trip; a waiter 1 BLPOP, PTTL and SET for each release that it is
 //	         woken by, and 1 connection while it waits; release 1 script
@@ -55,7 +55,7 @@ func blpop(client string, dial wire.Dial) lock.Variant {
 		Source: "I. M. Maries, python-redis-lock",
 		Caps:   lock.Try,
 		Needs:  lock.Needs{Kind: "redis", MinVersion: "6.0"}, // BLPOP for parts of a second
-		Unsafe: lock.Pause | lock.ServerClock | lock.Failover | lock.Restart,
+		Unsafe: lock.Pause | lock.ServerClock | lock.Failover | lock.Restart | lock.Eviction,
 		Keys:   func(key string) []string { return []string{key, signalKey(key)} },
 		Open: func(ctx context.Context, d lock.Deployment, c lock.Config) (lock.Locker, error) {
 			free := wire.NewScript(blpopFreeSource)

@@ -12,7 +12,7 @@ import (
 	"github.com/lockbench/lockbench/impls/redis/internal/redistest"
 )
 
-const signals = "{k}:signal"
+const signals = "k{k}:signal"
 
 // acquire calls Acquire in a goroutine.
 func acquire(ctx context.Context, l lock.Locker, key string) <-chan redistest.Result {

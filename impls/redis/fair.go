@@ -2,6 +2,7 @@ package redis
 
 import (
 	_ "embed" // the scripts
+	"slices"
 	"strconv"
 
 	"github.com/lockbench/lockbench/impls/lock"
@@ -54,20 +55,27 @@ func fair(client string, dial wire.Dial) lock.Variant {
 		Source: "Redisson, RFairLock",
 		Caps:   lock.Try | lock.Reentrant | lock.Fair | lock.Notify | lock.Renew,
 		Needs:  lock.Needs{Kind: "redis", MinVersion: "5.0"}, // TIME before a write in a script
-		Unsafe: lock.Pause | lock.ServerClock | lock.Failover | lock.Restart,
+		Unsafe: lock.Pause | lock.ServerClock | lock.Failover | lock.Restart | lock.Eviction,
 		Keys: func(key string) []string {
 			return []string{key, prefixed("redisson_lock_queue", key), prefixed("redisson_lock_timeout", key)}
 		},
-		Open: redissonOpener(dial, true, fairRule, nil),
+		Grants: fairGrants,
+		Open:   redissonOpener(dial, true, fairRule, nil),
 	}
+}
+
+func fairGrants(prefix string) []string {
+	return slices.Concat(reentrantGrants(prefix),
+		wire.Named("~", "redisson_lock_queue", prefix), wire.Named("~", "redisson_lock_timeout", prefix))
 }
 
 func fairRule(c lock.Config) rule {
 	r := reentrantRule("0")
+	r.grants = fairGrants
 	r.lock, r.unlock, r.leave = wire.NewScript(fairQueue+fairLock), wire.NewScript(fairQueue+fairUnlock), wire.NewScript(fairQueue+fairLeave)
 	r.option = strconv.FormatInt(wire.Millis(c.TTL), 10)
 	r.keys = func(key string) []string {
-		return []string{key, prefixed("redisson_lock_queue", key), prefixed("redisson_lock_timeout", key), channelOf(key)}
+		return []string{key, prefixed("redisson_lock_queue", key), prefixed("redisson_lock_timeout", key)}
 	}
 	r.channel = func(key, owner string) string { return channelOf(key) + ":" + owner }
 	return r

@@ -1,6 +1,6 @@
 -- What the scripts of redis-fair share. KEYS[1] is the lock, KEYS[2] the list of
 -- those that wait, KEYS[3] until when each is waited for (ms since 1970, by owner),
--- KEYS[4] the channel of the lock, before the name of the owner that it is for.
+-- ARGV[5] the channel of the lock, before the name of the owner that it is for.
 
 local function now()
   local t = redis.call('time')
@@ -33,6 +33,9 @@ local function give(ends, earlier)
   local score = owner and redis.call('zscore', KEYS[3], owner)
   local ms = score and math.max(ends - tonumber(score), -earlier) or 0
   if ms ~= 0 then
+    -- This writes nothing, and comes first: a server without memory refuses ZINCRBY as
+    -- the first write of a script, which would end the wait of the first.
+    redis.call('persist', KEYS[3])
     for _, waiter in ipairs(redis.call('zrange', KEYS[3], 0, -1)) do
       redis.call('zincrby', KEYS[3], ms, waiter)
     end
@@ -41,6 +44,6 @@ end
 
 local function tell(owner)
   if owner then
-    redis.call('publish', KEYS[4] .. ':' .. owner, '0')
+    redis.call('publish', ARGV[5] .. ':' .. owner, '0')
   end
 end

@@ -3,8 +3,9 @@
 if redis.call('hexists', KEYS[1], ARGV[2]) == 0 then
   return nil
 end
+-- PEXPIRE comes first: a server without memory refuses HINCRBY as the first write.
+redis.call('pexpire', KEYS[1], ARGV[1])
 if redis.call('hincrby', KEYS[1], ARGV[2], -1) > 0 then
-  redis.call('pexpire', KEYS[1], ARGV[1])
   return 0
 end
 redis.call('del', KEYS[1])

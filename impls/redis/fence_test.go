@@ -26,7 +26,7 @@ func TestTokenGrows(t *testing.T) {
 			} else if err := lease.Release(t.Context()); err != nil {
 				t.Error(err)
 			}
-			if ttl := s.Do(t, "PTTL", "{k}:fence").(int64); ttl != -1 {
+			if ttl := s.Do(t, "PTTL", "k{k}:fence").(int64); ttl != -1 {
 				t.Errorf("the counter has PTTL %d, want none", ttl)
 			}
 		}
@@ -49,7 +49,7 @@ func TestFenceSlot(t *testing.T) {
 		}
 	}
 	seen := map[string]string{}
-	for _, key := range []string{"k", "{k}", "{k}x", "x{k}", "k:fence", "{k}:fence"} {
+	for _, key := range []string{"k", "{k}", "{k}x", "x{k}", "k:fence", "{k}:fence", "k{k}", "k{k}:fence", "{k", "k}"} {
 		name := v.Names(key)[1]
 		if other, dup := seen[name]; dup {
 			t.Errorf("%q and %q share the counter %q", key, other, name)

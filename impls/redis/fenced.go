@@ -16,7 +16,7 @@ var fencedSource string
 // fenced is watchdog with a number that grows with every grant, drawn in the
 // script that grants.
 //
-//	state    key → owner token, with PX ttl; {key}:fence (a{tag}z/fence for a{tag}z) →
+//	state    key → owner token, with PX ttl; key{key}:fence (a{tag}z/fence for a{tag}z) →
 //	         number of grants, without end
 //	cost     acquire 1 script, polling while held; release 1 script; each ttl/3 of hold 1 script for up to 100 leases of a client
 //	safe     as redis-watchdog; with a resource that refuses older numbers also when a
@@ -38,7 +38,7 @@ func fenced(client string, dial wire.Dial) lock.Variant {
 		Source: "M. Kleppmann, How to do distributed locking, 2016; Redisson's RFencedLock",
 		Caps:   lock.Try | lock.Renew | lock.Fencing,
 		Needs:  lock.Needs{Kind: "redis"},
-		Unsafe: lock.Pause | lock.ServerClock | lock.Failover | lock.Restart,
+		Unsafe: lock.Pause | lock.ServerClock | lock.Failover | lock.Restart | lock.Eviction,
 		Keys:   func(key string) []string { return []string{key, fenceKey(key)} },
 		Open: opener(dial, func(s *wire.Session) take {
 			o := newOwned(s)

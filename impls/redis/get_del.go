@@ -26,7 +26,7 @@ func getDel(client string, dial wire.Dial) lock.Variant {
 		Source: "the usual repair of SET NX EX + DEL in application code",
 		Caps:   lock.Try,
 		Needs:  lock.Needs{Kind: "redis"},
-		Unsafe: lock.LateRelease | lock.Pause | lock.ServerClock | lock.Failover | lock.Restart,
+		Unsafe: lock.LateRelease | lock.Pause | lock.ServerClock | lock.Failover | lock.Restart | lock.Eviction,
 		Open:   opener(dial, takeGetDel),
 	}
 }

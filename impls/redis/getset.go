@@ -27,7 +27,7 @@ func getset(client string, dial wire.Dial) lock.Variant {
 		Source: "redis.io, command SETNX, on deadlocks",
 		Caps:   lock.Try,
 		Needs:  lock.Needs{Kind: "redis"},
-		Unsafe: lock.LateRelease | lock.Pause | lock.ClientClock | lock.Failover | lock.Restart,
+		Unsafe: lock.LateRelease | lock.Pause | lock.ClientClock | lock.Failover | lock.Restart | lock.Eviction,
 		Open:   opener(dial, takeGetset),
 	}
 }

@@ -51,7 +51,7 @@ func multi(client string, dial wire.Dial) lock.Variant {
 		Source: "MSETNX with a TTL, as bsm/redislock's ObtainMulti; ordered locking, E. W. Dijkstra",
 		Caps:   lock.Try | lock.Multi,
 		Needs:  lock.Needs{Kind: "redis"},
-		Unsafe: lock.Pause | lock.ServerClock | lock.Failover | lock.Restart,
+		Unsafe: lock.Pause | lock.ServerClock | lock.Failover | lock.Restart | lock.Eviction,
 		Open: func(ctx context.Context, d lock.Deployment, c lock.Config) (lock.Locker, error) {
 			c, err := c.Checked(lock.MaxTTL)
 			if err != nil {

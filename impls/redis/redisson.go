@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	_ "embed" // the scripts
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -51,7 +52,8 @@ type redisson struct {
 }
 
 // A rule is one kind of Redisson's locks. Every script has the KEYS of keys and
-// the ARGV TTL in ms, owner, and what is said below.
+// the ARGV TTL in ms, owner, what is said below, and from ARGV[5] those of names. A
+// channel is no key: a cluster that moves its slot would look for it in vain.
 type rule struct {
 	// lock returns nil if the owner has one more hold, else the time in ms after
 	// which it is worth trying again, less than 0 if that is not known. ARGV[3] is
@@ -68,21 +70,34 @@ type rule struct {
 	// ARGV[3] is empty, ARGV[4] is option.
 	leave *wire.Script
 
+	grants func(prefix string) []string // see lock.Variant; nil for the keys alone
+
 	message, option string
 	keys            func(key string) []string
+	names           func(key string) []any // the channel of the lock first
 	// channel is where a waiter is told to try again.
 	channel func(key, owner string) string
 }
 
+// reentrantGrants are those of locks whose unlock publishes a message.
+func reentrantGrants(prefix string) []string {
+	return slices.Concat(wire.OwnKeys(prefix), wire.Named("&", "redisson_lock__channel", prefix))
+}
+
 // reentrantRule is that of RLock, with message for the waiters.
 func reentrantRule(message string) rule {
-	return rule{
+	r := rule{
 		lock: wire.NewScript(reentrantLockSource), unlock: wire.NewScript(reentrantUnlockSource),
 		renewal: wire.NewScript(batchReentrantSource),
 		message: message,
-		keys:    func(key string) []string { return []string{key, channelOf(key)} },
+		keys:    func(key string) []string { return []string{key} },
+		names:   func(key string) []any { return []any{channelOf(key)} },
 		channel: func(key, _ string) string { return channelOf(key) },
 	}
+	if message != "" {
+		r.grants = reentrantGrants
+	}
+	return r
 }
 
 // redissonOpener returns the Open of a variant whose waiters are woken, or poll,
@@ -95,6 +110,9 @@ func redissonOpener(dial wire.Dial, woken bool, of func(lock.Config) rule, compl
 			return nil, err
 		}
 		r := &redisson{Session: s, uuid: uuid(), rule: of(s.Config), closing: make(chan struct{})}
+		if r.rule.grants != nil {
+			s.Grants = r.rule.grants
+		}
 		r.renewals = wire.Renewals(r.Session, r.rule.renewal)
 		if woken {
 			r.hub = newHub(s.Conn, s.Config)
@@ -227,7 +245,7 @@ func (r *redisson) acquire(ctx context.Context, c lock.Config, rule rule, key, o
 		if r.hub != nil {
 			if w == nil {
 				if w, err = r.hub.join(ctx, rule.channel(key, owner)); err != nil {
-					return fmt.Errorf("redis: subscribe: %w", err)
+					return fmt.Errorf("redis: subscribe: %w", r.Explain(err))
 				}
 				return nil
 			}
@@ -271,7 +289,7 @@ func (r *redisson) leave(ctx context.Context, rule rule, key, owner string, err 
 	defer cancel()
 	// A waiter that cannot be taken out keeps the key from everybody until its time
 	// is up, although it never held it.
-	if _, e := r.Eval(ctx, "leave", rule.leave, rule.keys(key), wire.Millis(r.Config.TTL), owner, "", rule.option); e != nil && !lock.Died(e) {
+	if _, e := r.eval(ctx, "leave", rule, rule.leave, key, owner, ""); e != nil && !lock.Died(e) {
 		return fmt.Errorf("%w; leaving the queue: %w: %w", err, lock.ErrUncertain, e)
 	}
 	return err
@@ -284,7 +302,7 @@ func (r *redisson) try(ctx context.Context, rule rule, key, owner string, sole, 
 	if waits {
 		word = "1"
 	}
-	reply, err := r.Eval(ctx, "acquire", rule.lock, rule.keys(key), wire.Millis(r.Config.TTL), owner, word, rule.option)
+	reply, err := r.eval(ctx, "acquire", rule, rule.lock, key, owner, word)
 	if err != nil {
 		return nil, 0, r.undo(ctx, rule, key, owner, sole, waits, err)
 	}
@@ -326,7 +344,13 @@ func (r *redisson) undo(ctx context.Context, rule rule, key, owner string, sole,
 // free takes one hold of owner back. The reply is nil if it had none, 0 if it
 // has more, and 1 if it has no more.
 func (r *redisson) free(ctx context.Context, name string, rule rule, key, owner string) (any, error) {
-	return r.Eval(ctx, name, rule.unlock, rule.keys(key), wire.Millis(r.Config.TTL), owner, rule.message, rule.option)
+	return r.eval(ctx, name, rule, rule.unlock, key, owner, rule.message)
+}
+
+// eval runs a script of rule with word as ARGV[3].
+func (r *redisson) eval(ctx context.Context, name string, rule rule, script *wire.Script, key, owner, word string) (any, error) {
+	args := append([]any{wire.Millis(r.Config.TTL), owner, word, rule.option}, rule.names(key)...)
+	return r.Eval(ctx, name, script, rule.keys(key), args...)
 }
 
 // hold is one grant; an owner may have several of a key.

@@ -57,7 +57,7 @@ func redlockVariant(client string, dial wire.Dial) lock.Variant {
 		Source: "redis.io, Distributed Locks with Redis, the Redlock algorithm",
 		Caps:   lock.Try | lock.Extend,
 		Needs:  lock.Needs{Kind: "redis", Nodes: 5},
-		Unsafe: lock.Pause | lock.ServerClock | lock.Restart,
+		Unsafe: lock.Pause | lock.ServerClock | lock.Restart | lock.Eviction,
 		Open: func(ctx context.Context, d lock.Deployment, c lock.Config) (lock.Locker, error) {
 			c, err := c.Checked(lock.MaxTTL)
 			if err != nil {

@@ -122,7 +122,7 @@ func (r *redlock) ask(ctx context.Context, name string, before *round, command f
 				<-before.ended[i]
 			}
 			done, err := command(i)
-			q.answers <- r.answer(i, done, err)
+			q.answers <- r.answer(i, done, r.Explain(err))
 		})
 		if !sent {
 			close(q.ended[i])

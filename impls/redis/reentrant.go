@@ -32,7 +32,8 @@ func reentrant(client string, dial wire.Dial) lock.Variant {
 		Source: "Redisson, RLock",
 		Caps:   lock.Try | lock.Reentrant | lock.Notify | lock.Renew,
 		Needs:  lock.Needs{Kind: "redis"},
-		Unsafe: lock.Pause | lock.ServerClock | lock.Failover | lock.Restart,
+		Unsafe: lock.Pause | lock.ServerClock | lock.Failover | lock.Restart | lock.Eviction,
+		Grants: reentrantGrants,
 		Open:   redissonOpener(dial, true, func(lock.Config) rule { return reentrantRule("0") }, nil),
 	}
 }

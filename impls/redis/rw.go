@@ -4,6 +4,7 @@ import (
 	"context"
 	_ "embed" // the scripts
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/lockbench/lockbench/impls/lock"
@@ -64,8 +65,9 @@ func rw(client string, dial wire.Dial) lock.Variant {
 		Source: "Redisson, RReadWriteLock",
 		Caps:   lock.Try | lock.Shared | lock.Reentrant | lock.Notify | lock.Renew,
 		Needs:  lock.Needs{Kind: "redis", MinVersion: "5.0"}, // TIME before a write in a script
-		Unsafe: lock.Pause | lock.ServerClock | lock.Failover | lock.Restart,
+		Unsafe: lock.Pause | lock.ServerClock | lock.Failover | lock.Restart | lock.Eviction,
 		Keys:   func(key string) []string { return []string{key, wire.Beside(key, "writers")} },
+		Grants: rwGrants,
 		Open: redissonOpener(dial, true, writeRule, func(r *redisson) lock.Locker {
 			return &rwLocker{redisson: r, read: readRule(r.Config)}
 		}),
@@ -113,18 +115,25 @@ var (
 	_ lock.SharedOwned = (*rwLocker)(nil)
 )
 
+// rwGrants are those of the lock, of the timeouts of readers and of the channel.
+func rwGrants(prefix string) []string {
+	return slices.Concat(wire.OwnKeys(prefix), wire.OwnKeys("{"+prefix), wire.Named("&", "redisson_rwlock", prefix))
+}
+
 // rwRule is what readers and writers share.
 func rwRule(c lock.Config) rule {
 	channel := func(key string) string { return prefixed("redisson_rwlock", key) }
 	r := rule{
 		renewal: wire.NewScript(batchRWSource),
+		grants:  rwGrants,
 		message: "0", option: "0",
-		keys: func(key string) []string {
+		keys: func(key string) []string { return []string{key, wire.Beside(key, "writers")} },
+		names: func(key string) []any {
 			base := "{" + key + "}"
 			if strings.Contains(key, "{") {
 				base = key
 			}
-			return []string{key, channel(key), wire.Beside(key, "writers"), base}
+			return []any{channel(key), base}
 		},
 		channel: func(key, _ string) string { return channel(key) },
 	}

@@ -1,7 +1,7 @@
 -- What the scripts of redis-rw share. KEYS[1] is the lock: a hash of mode, of each
--- reader's holds and of the writer's under its name with ":write". KEYS[2] is its
--- channel, KEYS[3] the writers that wait with preference, by the end of their
--- word (ms since 1970), KEYS[4] what the names of the readers' timeouts begin with.
+-- reader's holds and of the writer's under its name with ":write". KEYS[2] is the
+-- writers that wait with preference, by the end of their word (ms since 1970). ARGV[5]
+-- is the channel, ARGV[6] what the names of the readers' timeouts begin with.
 
 local function now()
   local t = redis.call('time')
@@ -10,7 +10,7 @@ end
 
 -- timeout is the key that lives as long as the n-th hold of a reader.
 local function timeout(owner, n)
-  return KEYS[4] .. ':' .. owner .. ':rwlock_timeout:' .. n
+  return ARGV[6] .. ':' .. owner .. ':rwlock_timeout:' .. n
 end
 
 -- lengthen lets the lock end no sooner than after ttl.

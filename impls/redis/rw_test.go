@@ -243,7 +243,7 @@ func TestRWPreference(t *testing.T) {
 				redistest.Release(t, held)
 				continue
 			}
-			redistest.Until(t, "the writer's word", func() bool { return s.Do(t, "ZCARD", "{k}:writers") == int64(1) })
+			redistest.Until(t, "the writer's word", func() bool { return s.Do(t, "ZCARD", "k{k}:writers") == int64(1) })
 			reader := sharedLater(t.Context(), l)
 			select {
 			case <-reader:
@@ -261,7 +261,7 @@ func TestRWPreference(t *testing.T) {
 			}
 			// A writer that gives up lets the readers pass.
 			writer = waitFor(ctx, l)
-			redistest.Until(t, "the writer's word", func() bool { return s.Do(t, "ZCARD", "{k}:writers") == int64(1) })
+			redistest.Until(t, "the writer's word", func() bool { return s.Do(t, "ZCARD", "k{k}:writers") == int64(1) })
 			reader = sharedLater(t.Context(), l)
 			cancel()
 			if r := redistest.Wait(t, "the writer that gives up", writer); r.Err == nil {
@@ -311,8 +311,8 @@ func TestRWPreferenceOfTheDead(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
 		writer := waitFor(ctx, l)
-		redistest.Until(t, "the writer's word", func() bool { return s.Do(t, "ZCARD", "{k}:writers") == int64(1) })
-		s.Do(t, "ZADD", "{k}:writers", time.Now().Add(-time.Second).UnixMilli(), another)
+		redistest.Until(t, "the writer's word", func() bool { return s.Do(t, "ZCARD", "k{k}:writers") == int64(1) })
+		s.Do(t, "ZADD", "k{k}:writers", time.Now().Add(-time.Second).UnixMilli(), another)
 		reader := sharedLater(t.Context(), l)
 		select {
 		case <-reader:
@@ -329,19 +329,19 @@ func TestRWPreferenceOfTheDead(t *testing.T) {
 		}
 		redistest.Release(t, r.Lease)
 		// The word of one with a shorter ttl does not shorten that of the others.
-		s.Do(t, "ZADD", "{k}:writers", time.Now().Add(time.Hour).UnixMilli(), another)
-		s.Do(t, "PEXPIRE", "{k}:writers", time.Hour.Milliseconds())
+		s.Do(t, "ZADD", "k{k}:writers", time.Now().Add(time.Hour).UnixMilli(), another)
+		s.Do(t, "PEXPIRE", "k{k}:writers", time.Hour.Milliseconds())
 		brief := redistest.OpenVariant(t, s.Variant(t, "redis-rw"), s.At, lock.Config{TTL: time.Minute, WriterPreference: true})
 		ctx, cancel = context.WithCancel(t.Context())
 		defer cancel()
 		writer = waitFor(ctx, brief)
-		redistest.Until(t, "the writer's word", func() bool { return s.Do(t, "ZCARD", "{k}:writers") == int64(2) })
-		if left := s.Do(t, "PTTL", "{k}:writers").(int64); left < 2*time.Minute.Milliseconds() {
+		redistest.Until(t, "the writer's word", func() bool { return s.Do(t, "ZCARD", "k{k}:writers") == int64(2) })
+		if left := s.Do(t, "PTTL", "k{k}:writers").(int64); left < 2*time.Minute.Milliseconds() {
 			t.Errorf("the words of writers end in %d ms, want an hour", left)
 		}
 		cancel()
 		redistest.Wait(t, "the writer that gives up", writer)
 		redistest.Release(t, held)
-		s.Do(t, "DEL", "{k}:writers")
+		s.Do(t, "DEL", "k{k}:writers")
 	})
 }

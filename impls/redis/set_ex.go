@@ -25,7 +25,7 @@ func setEx(client string, dial wire.Dial) lock.Variant {
 		Source: "redis.io, command SET with NX and EX",
 		Caps:   lock.Try,
 		Needs:  lock.Needs{Kind: "redis"},
-		Unsafe: lock.LateRelease | lock.Pause | lock.ServerClock | lock.Failover | lock.Restart,
+		Unsafe: lock.LateRelease | lock.Pause | lock.ServerClock | lock.Failover | lock.Restart | lock.Eviction,
 		Open:   opener(dial, takeSetEx),
 	}
 }

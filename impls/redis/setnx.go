@@ -25,7 +25,7 @@ func setnx(client string, dial wire.Dial) lock.Variant {
 		Source: "redis.io, command SETNX",
 		Caps:   lock.Try,
 		Needs:  lock.Needs{Kind: "redis"},
-		Unsafe: lock.Crash | lock.Failover | lock.Restart,
+		Unsafe: lock.Crash | lock.Failover | lock.Restart | lock.Eviction,
 		Open:   opener(dial, takeSetnx),
 	}
 }

@@ -29,7 +29,7 @@ func setnxExpire(client string, dial wire.Dial) lock.Variant {
 		Source: "redis.io, commands SETNX and EXPIRE",
 		Caps:   lock.Try,
 		Needs:  lock.Needs{Kind: "redis"},
-		Unsafe: lock.CrashMidway | lock.LateRelease | lock.Pause | lock.ServerClock | lock.Failover | lock.Restart,
+		Unsafe: lock.CrashMidway | lock.LateRelease | lock.Pause | lock.ServerClock | lock.Failover | lock.Restart | lock.Eviction,
 		Open:   opener(dial, takeSetnxExpire),
 	}
 }

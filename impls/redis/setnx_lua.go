@@ -29,7 +29,7 @@ func setnxLua(client string, dial wire.Dial) lock.Variant {
 		Source: "the usual repair of SETNX + EXPIRE before SET had options (Redis 2.6.12)",
 		Caps:   lock.Try,
 		Needs:  lock.Needs{Kind: "redis"},
-		Unsafe: lock.LateRelease | lock.Pause | lock.ServerClock | lock.Failover | lock.Restart,
+		Unsafe: lock.LateRelease | lock.Pause | lock.ServerClock | lock.Failover | lock.Restart | lock.Eviction,
 		Open: opener(dial, func(s *wire.Session) take {
 			script := wire.NewScript(setnxLuaSource)
 			return func(ctx context.Context, key, _ string) (lock.Lease, error) {

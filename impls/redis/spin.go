@@ -25,7 +25,7 @@ func spin(client string, dial wire.Dial) lock.Variant {
 		Source: "Redisson, RSpinLock",
 		Caps:   lock.Try | lock.Reentrant | lock.Renew,
 		Needs:  lock.Needs{Kind: "redis"},
-		Unsafe: lock.Pause | lock.ServerClock | lock.Failover | lock.Restart,
+		Unsafe: lock.Pause | lock.ServerClock | lock.Failover | lock.Restart | lock.Eviction,
 		Open:   redissonOpener(dial, false, func(lock.Config) rule { return reentrantRule("") }, nil),
 	}
 }

@@ -28,7 +28,7 @@ func timestampDel(client string, dial wire.Dial) lock.Variant {
 		Source: "redis.io, command SETNX, on deadlocks: the version that the page warns of",
 		Caps:   lock.Try,
 		Needs:  lock.Needs{Kind: "redis"},
-		Unsafe: lock.TakeoverRace | lock.LateRelease | lock.Pause | lock.ClientClock | lock.Failover | lock.Restart,
+		Unsafe: lock.TakeoverRace | lock.LateRelease | lock.Pause | lock.ClientClock | lock.Failover | lock.Restart | lock.Eviction,
 		Open:   opener(dial, takeTimestampDel),
 	}
 }

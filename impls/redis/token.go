@@ -27,7 +27,7 @@ func token(client string, dial wire.Dial) lock.Variant {
 		Source: "redis.io, Distributed Locks with Redis, single instance",
 		Caps:   lock.Try | lock.Extend,
 		Needs:  lock.Needs{Kind: "redis"},
-		Unsafe: lock.Pause | lock.ServerClock | lock.Failover | lock.Restart,
+		Unsafe: lock.Pause | lock.ServerClock | lock.Failover | lock.Restart | lock.Eviction,
 		Open: opener(dial, func(s *wire.Session) take {
 			o := newOwned(s)
 			return func(ctx context.Context, key, owner string) (lock.Lease, error) {

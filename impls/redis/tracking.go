@@ -43,7 +43,7 @@ func tracking(client string, dial wire.Dial) lock.Variant {
 		Source: "CLIENT TRACKING of Redis 6, as rueidislock uses it",
 		Caps:   lock.Try | lock.Extend | lock.Notify,
 		Needs:  lock.Needs{Kind: "redis", Feature: "CLIENT TRACKING"},
-		Unsafe: lock.Pause | lock.ServerClock | lock.Failover | lock.Restart,
+		Unsafe: lock.Pause | lock.ServerClock | lock.Failover | lock.Restart | lock.Eviction,
 		Open: func(ctx context.Context, d lock.Deployment, c lock.Config) (lock.Locker, error) {
 			s, err := wire.OpenSession(ctx, dial, d, c)
 			if err != nil {

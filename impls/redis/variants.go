@@ -46,6 +46,9 @@ func Variants(client string, dial wire.Dial) []lock.Variant {
 		rw(client, dial),
 	})
 	for i := range list {
+		if list[i].Grants == nil {
+			list[i].Grants = wire.OwnKeys
+		}
 		switch v := &list[i]; {
 		case v.Needs.Nodes > 1:
 		case v.Caps.Has(lock.Multi):
@@ -71,6 +74,7 @@ func Pipelined(client string, dial wire.Dial) []lock.Variant {
 		return true
 	})
 	tracked := tracking(client, dial)
+	tracked.Grants = wire.OwnKeys
 	tracked.Over = []lock.Topology{lock.Cluster, lock.Sentinel}
 	return append(list, tracked)
 }

@@ -29,7 +29,7 @@ func watchdog(client string, dial wire.Dial) lock.Variant {
 		Source: "Redisson's watchdog, on the lock of redis-token",
 		Caps:   lock.Try | lock.Renew,
 		Needs:  lock.Needs{Kind: "redis"},
-		Unsafe: lock.Pause | lock.ServerClock | lock.Failover | lock.Restart,
+		Unsafe: lock.Pause | lock.ServerClock | lock.Failover | lock.Restart | lock.Eviction,
 		Open: opener(dial, func(s *wire.Session) take {
 			o := newOwned(s)
 			return func(ctx context.Context, key, owner string) (lock.Lease, error) {

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net"
 	"net/url"
+	"time"
 
 	goredis "github.com/redis/go-redis/v9"
 	"github.com/redis/go-redis/v9/maintnotifications"
@@ -18,6 +19,7 @@ import (
 type conn struct {
 	client goredis.UniversalClient
 	c      lock.Config
+	links  *wire.Links // nil for a cluster
 }
 
 // Dial makes a pool of at most c.Conns connections. It connects with the first
@@ -37,7 +39,23 @@ func Dial(_ context.Context, ep lock.Endpoint, c lock.Config) (wire.Conn, error)
 	case lock.Sentinel:
 		return dialSentinels(a, o, c), nil
 	}
-	return &conn{client: goredis.NewClient(o), c: c}, nil
+	return newConn(o, c), nil
+}
+
+// newConn makes a pool of connections that o makes, and that are dropped where they
+// lead to no master any more.
+func newConn(o *goredis.Options, c lock.Config) *conn {
+	links := new(wire.Links)
+	dial := o.Dialer
+	o.Dialer = func(ctx context.Context, network, addr string) (net.Conn, error) {
+		made := time.Now()
+		nc, err := dial(ctx, network, addr)
+		if err != nil {
+			return nil, err
+		}
+		return &linked{nc, made, links}, nil
+	}
+	return &conn{client: goredis.NewClient(o), c: c, links: links}
 }
 
 // Library is the client that c, which Dial has made, sends its commands by, for
@@ -79,7 +97,7 @@ func Like(client *goredis.Client) (wire.Dial, lock.Endpoint) {
 	return func(_ context.Context, _ lock.Endpoint, c lock.Config) (wire.Conn, error) {
 		o := as
 		settle(&o, c)
-		return &conn{client: goredis.NewClient(&o), c: c}, nil
+		return newConn(&o, c), nil
 	}, at
 }
 
@@ -124,8 +142,13 @@ func (c *conn) do(ctx context.Context, cmd *goredis.Cmd, as goredis.Cmder) (any,
 		as = cmd
 	}
 	c.c.Count.Cmd()
+	sent := time.Now()
 	if err := c.client.Process(ctx, as); err != nil {
-		return answer(nil, err)
+		reply, err := answer(nil, err)
+		if c.links != nil {
+			c.links.Heard(sent, err)
+		}
+		return reply, err
 	}
 	return answer(cmd.Val(), nil)
 }

@@ -12,7 +12,13 @@ import (
 )
 
 func (c *conn) Subscribe(ctx context.Context, h wire.Handler) (wire.Subscription, error) {
-	return wire.Listen(ctx, c.c, h, func(ctx context.Context) (wire.Feed, error) { return c.listen(ctx) })
+	return wire.Listen(ctx, c.c, h, func(ctx context.Context) (wire.Feed, error) {
+		f, err := c.listen(ctx)
+		if err != nil || c.links == nil {
+			return f, err
+		}
+		return c.links.Feed(f), nil
+	})
 }
 
 func (c *conn) listen(ctx context.Context) (feed, error) {

@@ -84,7 +84,7 @@ func (s single) Close() error { return errors.Join(s.feed.Close(), s.of.Close())
 
 // watched is the conn of a server that sentinels watch.
 type watched struct {
-	conn
+	*conn
 	masters *wire.Masters
 }
 
@@ -147,7 +147,7 @@ func dialSentinels(a wire.Address, o *goredis.Options, c lock.Config) *watched {
 		}
 		return nil
 	}
-	w.conn = conn{client: goredis.NewClient(o), c: c}
+	w.conn = newConn(o, c)
 	return w
 }
 

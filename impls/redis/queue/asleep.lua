@@ -1,7 +1,7 @@
 -- ARGV are entries of the list of waiters for conditions. Returns those that it lacks.
 local reply = {}
 for _, entry in ipairs(ARGV) do
-  if not redis.call('lpos', KEYS[5], entry) then
+  if not redis.call('lpos', KEYS[4], entry) then
     table.insert(reply, entry)
   end
 end

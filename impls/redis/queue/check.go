@@ -185,7 +185,7 @@ func (h *locker) check(key string, ids []any) (ahead int64, ok bool) {
 	ctx, cancel := context.WithTimeout(context.Background(), h.Config.Timeout)
 	defer cancel()
 	sent := time.Now()
-	answer, err := h.Eval(ctx, "check", h.scripts.check, h.keysOf(key), ids...)
+	answer, err := h.eval(ctx, "check", h.scripts.check, keysOf(key), ids...)
 	reply, _ := answer.([]any)
 	if err != nil || len(reply) < 3 {
 		return 0, false
@@ -216,7 +216,7 @@ func (h *locker) check(key string, ids []any) (ahead int64, ok bool) {
 	h.mu.Unlock()
 	if len(lost) > 0 {
 		// A waiter that leaves meanwhile is queued, and message returns its grant.
-		_, _ = h.Eval(ctx, "requeue", h.scripts.requeue, h.keysOf(key), lost...)
+		_, _ = h.eval(ctx, "requeue", h.scripts.requeue, keysOf(key), lost...)
 	}
 	return ahead, true
 }

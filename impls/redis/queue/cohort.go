@@ -67,8 +67,9 @@ func cohortLock(client string, dial wire.Dial) lock.Variant {
 		Source: "ours: lock cohorting (Dice, Marathe and Shavit, 2012) over redis-handoff",
 		Caps:   lock.Try | lock.Fencing | lock.Notify | lock.Renew,
 		Needs:  lock.Needs{Kind: "redis", MinVersion: "6.2"}, // that of redis-handoff
-		Unsafe: lock.Pause | lock.ServerClock | lock.Failover | lock.Restart,
+		Unsafe: lock.Pause | lock.ServerClock | lock.Failover | lock.Restart | lock.Eviction,
 		Keys:   func(key string) []string { return []string{key, queueKey(key), fenceKey(key)} },
+		Grants: grants,
 		Open: func(ctx context.Context, d lock.Deployment, c lock.Config) (lock.Locker, error) {
 			h, err := open(ctx, dial, d, c)
 			if err != nil {

@@ -178,7 +178,7 @@ func TestCohortTokensCrossBlocks(t *testing.T) {
 func TestCohortTurnOutlastsBlock(t *testing.T) {
 	eachServer(t, func(t *testing.T, s *server) {
 		const k, left = 8, 3
-		s.Do(t, "SET", "{k}:fence", 1024-left) // a block is drawn from where the counter stands
+		s.Do(t, "SET", "k{k}:fence", 1024-left) // a block is drawn from where the counter stands
 		ours := s.openCohort(t, k, lock.Config{})
 		held := redistest.MustTry(t, ours, "k")
 		theirs := enqueue(t.Context(), t, s, s.Open(t, "redis-handoff", nil), 1)

@@ -13,15 +13,8 @@ import (
 // condKey is the name of the list of the waiters for conditions on key, as ID CONDITION.
 func condKey(key string) string { return wire.Beside(key, "cond") }
 
-// condKeys returns the KEYS of the scripts of conditions. KEYS[4] is empty on a single
-// server.
-func (h *locker) condKeys(key string) []string {
-	keys := h.keysOf(key)
-	if len(keys) == 3 {
-		keys = append(keys, "")
-	}
-	return append(keys, condKey(key))
-}
+// condKeys returns the KEYS of the scripts of conditions.
+func condKeys(key string) []string { return append(keysOf(key), condKey(key)) }
 
 // Wait releases the key, waits until it is signalled or ctx ends, and acquires the key
 // again in both cases, however long that takes: ctx bounds the wait for the signal only,
@@ -36,7 +29,7 @@ func (h *locker) condKeys(key string) []string {
 // error at once; the lease goes on. To end all its holds, as Java's monitors do, would
 // open a critical section that an outer call is in.
 //
-//	state    {key}:cond → list of the waiters for conditions. A signal moves the first live
+//	state    key{key}:cond → list of the waiters for conditions. A signal moves the first live
 //	         one to the end of the queue of the lock, where it is granted the key as any
 //	         other waiter is.
 //	cost     Wait 1 script, which also grants the key to the next; Signal and Broadcast 1
@@ -67,7 +60,7 @@ func (l *lease) Wait(ctx context.Context, cond string) error {
 		return err
 	}
 	if err := h.inboxes.subscribed(ctx, l.key); err != nil {
-		return fmt.Errorf("redis: cannot listen: %w", err)
+		return fmt.Errorf("redis: cannot listen: %w", h.Explain(err))
 	}
 	if !old.Stop() {
 		return lock.ErrLost
@@ -75,7 +68,7 @@ func (l *lease) Wait(ctx context.Context, cond string) error {
 	uncut := context.WithoutCancel(ctx)
 	w := h.newWaiter(l.key, suffixOf(old.id), &cond)
 	sent := time.Now()
-	reply, err := h.Eval(uncut, "wait", h.scripts.wait, h.condKeys(l.key), old.value, w.id, cond)
+	reply, err := h.eval(uncut, "wait", h.scripts.wait, condKeys(l.key), old.value, w.id, cond)
 	if err != nil || !wire.IsOne(reply) {
 		h.forget(w.id)
 	}
@@ -130,7 +123,7 @@ func (l *lease) Wait(ctx context.Context, cond string) error {
 func (h *locker) wake(ctx context.Context, w *waiter) (ended, err error) {
 	ended = fmt.Errorf("redis: wait for a condition ended: %w", lock.Ended(ctx))
 	sent := time.Now()
-	reply, err := h.Eval(context.WithoutCancel(ctx), "wake", h.scripts.wake, h.condKeys(w.key), w.id, *w.cond)
+	reply, err := h.eval(context.WithoutCancel(ctx), "wake", h.scripts.wake, condKeys(w.key), w.id, *w.cond)
 	if err != nil {
 		return ended, err
 	}
@@ -171,7 +164,7 @@ func (h *locker) abandon(w *waiter) {
 			ctx, cancel := context.WithTimeout(context.Background(), h.Config.Timeout)
 			_, err := h.Do(ctx, "wake", "LREM", condKey(w.key), 1, w.id+" "+*w.cond)
 			if err == nil {
-				_, err = h.Eval(ctx, "leave", h.scripts.leave, h.keysOf(w.key), w.id)
+				_, err = h.eval(ctx, "leave", h.scripts.leave, keysOf(w.key), w.id)
 			}
 			cancel()
 			if err == nil {
@@ -212,7 +205,7 @@ func (l *lease) Signal(ctx context.Context, cond string) error { return l.signal
 func (l *lease) Broadcast(ctx context.Context, cond string) error { return l.signal(ctx, cond, 0) }
 
 func (l *lease) signal(ctx context.Context, cond string, most int) error {
-	return wire.Freed(l.locker.Eval(ctx, "signal", l.locker.scripts.signal, l.locker.condKeys(l.key), l.grant.Load().value, cond, most))
+	return wire.Freed(l.locker.eval(ctx, "signal", l.locker.scripts.signal, condKeys(l.key), l.grant.Load().value, cond, most))
 }
 
 // checkConditions asks the server which of the waiters for conditions are still in its
@@ -236,7 +229,7 @@ func (h *locker) checkConditions() {
 				return
 			}
 			ctx, cancel := context.WithTimeout(context.Background(), h.Config.Timeout)
-			answer, err := h.Eval(ctx, "asleep", h.scripts.asleep, h.condKeys(key), part...)
+			answer, err := h.eval(ctx, "asleep", h.scripts.asleep, condKeys(key), part...)
 			cancel()
 			missing, ok := answer.([]any)
 			if err != nil || !ok {

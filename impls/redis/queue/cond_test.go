@@ -15,7 +15,7 @@ import (
 	"github.com/lockbench/lockbench/impls/redis/queue"
 )
 
-const sleeping = "{k}:cond" // of the key "k"
+const sleeping = "k{k}:cond" // of the key "k"
 
 // sleep lets the holder of "k" wait for cond and returns once it is the n-th in
 // the list of those that sleep.

@@ -56,7 +56,7 @@ func QueuePosition(ctx context.Context, l lock.Locker, key string) (int64, error
 	h.mu.Lock()
 	first := slices.MinFunc(slices.Collect(maps.Values(h.waiting)), func(a, b *waiter) int { return cmp.Compare(a.number, b.number) })
 	h.mu.Unlock()
-	reply, err := wire.Eval(ctx, h.Conn, h.scripts.check, h.keysOf(key), first.id)
+	reply, err := wire.Eval(ctx, h.Conn, h.scripts.check, keysOf(key), h.inboxes.named(key), first.id)
 	if err != nil {
 		return 0, err
 	}

@@ -17,9 +17,9 @@ import (
 // them inside its script, and notifies that waiter's process alone.
 //
 //	state    key → token:id of the holder, with PX ttl, and the numbers of all holds while a
-//	         named owner has several, see owner.go; {key}:queue → list of waiters;
-//	         {key}:fence → tokens drawn so far, in blocks of 1024, without end;
-//	         {key}:cond → list of the waiters for a condition, see cond.go
+//	         named owner has several, see owner.go; key{key}:queue → list of waiters;
+//	         key{key}:fence → tokens drawn so far, in blocks of 1024, without end;
+//	         key{key}:cond → list of the waiters for a condition, see cond.go
 //	cost     acquire 1 script, whether the key is free or not; release 1 script, which also
 //	         grants to the next; a waiter holds no connection and sends nothing; per process
 //	         a PING each ttl/4 and, for a key with waiters, a check each 250 ms for every
@@ -36,7 +36,7 @@ import (
 //
 //   - A waiter whose context ends leaves the queue by one script. If it was granted
 //     the key meanwhile, that script grants it to the next.
-//   - A waiter whose process is gone costs nothing: PUBLISH reaches nobody, and the
+//   - A waiter whose process is gone costs nothing: nobody listens for it, and the
 //     script tries the next one. A waiter whose process is stalled, or cut off
 //     without the server having noticed, keeps the key for one ttl.
 //   - A holder that dies keeps the key for the rest of its ttl. The check of the first
@@ -61,10 +61,11 @@ func handoff(client string, dial wire.Dial) lock.Variant {
 		Source: "ours: a queue lock (Mellor-Crummey and Scott, 1991) in a Redis list",
 		Caps:   lock.Try | lock.Reentrant | lock.Fencing | lock.Cond | lock.Fair | lock.Notify | lock.Renew,
 		Needs:  lock.Needs{Kind: "redis", MinVersion: "6.2"}, // SET with GET
-		Unsafe: lock.Pause | lock.ServerClock | lock.Failover | lock.Restart,
+		Unsafe: lock.Pause | lock.ServerClock | lock.Failover | lock.Restart | lock.Eviction,
 		Keys: func(key string) []string {
 			return []string{key, queueKey(key), fenceKey(key), condKey(key)}
 		},
+		Grants: grants,
 		Open: func(ctx context.Context, d lock.Deployment, c lock.Config) (lock.Locker, error) {
 			h, err := open(ctx, dial, d, c)
 			if err != nil {
@@ -75,21 +76,25 @@ func handoff(client string, dial wire.Dial) lock.Variant {
 	}
 }
 
+// grants are those of the lock and of the inboxes of all processes.
+func grants(prefix string) []string { return append(wire.OwnKeys(prefix), "&"+inboxName+"*") }
+
 // open connects a Locker and opens its inboxes.
 func open(ctx context.Context, dial wire.Dial, d lock.Deployment, c lock.Config) (*locker, error) {
 	s, err := wire.OpenSession(ctx, dial, d, c)
 	if err != nil {
 		return nil, err
 	}
+	s.Grants = grants
 	h := &locker{
 		Session: s, waiting: make(map[string]*waiter), delivered: make(map[string]struct{}),
 		due: make(map[string]time.Time), closed: make(chan struct{}),
-		scripts: newScripts(), renewals: wire.Renewals(s, newScript(renewSource)),
+		scripts: newScripts(), renewals: wire.Renewals(s, wire.NewScript(valueSource+renewSource)),
 	}
 	opening, cancel := context.WithTimeout(ctx, s.Config.Timeout)
 	defer cancel()
 	if err := h.openInboxes(opening, d.Nodes[0]); err != nil {
-		return nil, lock.Discard(s.Conn, fmt.Errorf("redis: cannot listen: %w", err))
+		return nil, lock.Discard(s.Conn, fmt.Errorf("redis: cannot listen: %w", h.Explain(err)))
 	}
 	h.running.Go(h.checkKeys)
 	h.running.Go(h.checkSleepers)
@@ -146,9 +151,7 @@ func (h *locker) id(suffix string) (string, uint64) {
 }
 
 // keysOf returns the KEYS of the scripts.
-func (h *locker) keysOf(key string) []string {
-	return append([]string{key, queueKey(key), fenceKey(key)}, h.inboxes.keys(key)...)
-}
+func keysOf(key string) []string { return []string{key, queueKey(key), fenceKey(key)} }
 
 // over returns why nothing can be acquired any more, or nil.
 func (h *locker) over(ctx context.Context) error {
@@ -194,7 +197,7 @@ func (h *locker) try(ctx context.Context, key string) (*lease, error) {
 // owner.
 func (h *locker) enqueue(ctx context.Context, key, suffix string) (*lease, error) {
 	if err := h.inboxes.subscribed(ctx, key); err != nil {
-		return nil, fmt.Errorf("redis: cannot listen: %w", err)
+		return nil, fmt.Errorf("redis: cannot listen: %w", h.Explain(err))
 	}
 	// The grant may arrive before the answer that says that w is in the queue.
 	w := h.newWaiter(key, suffix, nil)
@@ -264,7 +267,7 @@ func (h *locker) notified(n notice, sent time.Time) (began time.Time, err error)
 // request asks for key and returns the token of a grant, or 0 and the number
 // of waiters before id in the queue.
 func (h *locker) request(ctx context.Context, key, id string, wait int) (token uint64, ahead int64, err error) {
-	reply, err := h.Eval(ctx, "acquire", h.scripts.acquire, h.keysOf(key), id, wait)
+	reply, err := h.eval(ctx, "acquire", h.scripts.acquire, keysOf(key), id, wait)
 	if err != nil {
 		return 0, 0, err
 	}
@@ -300,7 +303,7 @@ func (h *locker) finish(ctx context.Context, key, id string, token uint64, sent 
 func (h *locker) leave(ctx context.Context, key, id string, err error) error {
 	ctx, cancel := h.Config.Bounded(ctx)
 	defer cancel()
-	if _, e := h.Eval(ctx, "leave", h.scripts.leave, h.keysOf(key), id); e != nil && !lock.Died(e) {
+	if _, e := h.eval(ctx, "leave", h.scripts.leave, keysOf(key), id); e != nil && !lock.Died(e) {
 		return fmt.Errorf("%w; leaving the queue: %w: %w", err, lock.ErrUncertain, e)
 	}
 	return uncertainAcquire(err)

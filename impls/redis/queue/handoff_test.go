@@ -19,7 +19,7 @@ import (
 	"github.com/lockbench/lockbench/impls/redis/wire"
 )
 
-const queued = "{k}:queue" // of the key "k"
+const queued = "k{k}:queue" // of the key "k"
 
 // enqueue calls Acquire in a goroutine and returns once the waiter stands in the
 // queue behind n-1 others.
@@ -264,7 +264,7 @@ func TestHandoffForgetfulServer(t *testing.T) {
 		l := s.Open(t, "redis-handoff", nil)
 		_ = redistest.MustTry(t, l, "k")
 		waits := []<-chan redistest.Result{enqueue(t.Context(), t, s, l, 1), enqueue(t.Context(), t, s, l, 2)}
-		if n := s.Do(t, "DEL", "k", queued, "{k}:fence"); n != int64(3) {
+		if n := s.Do(t, "DEL", "k", queued, "k{k}:fence"); n != int64(3) {
 			t.Fatalf("%v keys were deleted", n)
 		}
 		for i, w := range waits {

@@ -9,12 +9,15 @@ import (
 	"github.com/lockbench/lockbench/impls/redis/wire"
 )
 
+// inboxName begins the names of all inboxes. It stands in common.lua, too.
+const inboxName = "lockbench:inbox:"
+
 // inboxes are the channels on which a process is notified of grants.
 type inboxes interface {
 	// subscribed returns once a notice of key would be received.
 	subscribed(ctx context.Context, key string) error
-	// keys is what the scripts must know of the inboxes for key, as further KEYS.
-	keys(key string) []string
+	// named is what the scripts must know of the inboxes for key: see common.lua.
+	named(key string) string
 	Close()
 }
 
@@ -34,7 +37,7 @@ func (h *locker) openInboxes(ctx context.Context, ep lock.Endpoint) error {
 		gap: func() { h.running.Go(func() { h.recheck(all) }) }, // it asks the server, which takes a while
 	}
 	h.inboxes = b
-	return b.open(ctx, h.Conn, "lockbench:inbox:"+h.Prefix)
+	return b.open(ctx, h.Conn, inboxName+h.Prefix)
 }
 
 // slotInboxes are the inboxes on a cluster: one for each slot in which this process has
@@ -67,7 +70,7 @@ func newSlotInboxes(h *locker, conn wire.Sharded, seeds []string) *slotInboxes {
 	return b
 }
 
-func (b *slotInboxes) keys(key string) []string { return []string{b.name(wire.Slot(key))} }
+func (b *slotInboxes) named(key string) string { return b.name(wire.Slot(key)) }
 
 // name is what the names of the inboxes in slot begin with.
 func (b *slotInboxes) name(slot int) string {
@@ -75,7 +78,7 @@ func (b *slotInboxes) name(slot int) string {
 	defer b.mu.Unlock()
 	name, ok := b.names[slot]
 	if !ok {
-		name = "lockbench:inbox:{" + wire.SlotTag(slot) + "}:"
+		name = inboxName + "{" + wire.SlotTag(slot) + "}:"
 		b.names[slot], b.slots[name+b.prefix] = name, slot
 	}
 	return name
@@ -144,7 +147,7 @@ func (b *inbox) open(ctx context.Context, conn wire.Conn, channel string) error 
 
 func (b *inbox) subscribed(context.Context, string) error { return nil }
 
-func (b *inbox) keys(string) []string { return nil }
+func (b *inbox) named(string) string { return "" }
 
 // close ends the subscription and waits for the goroutines behind it.
 func (b *inbox) Close() {

@@ -49,7 +49,7 @@ func (l *lease) release(ctx context.Context, last uint64) error {
 	ours := held.Stop()
 	// The id is forgotten after the answer: a check may have found the grant before its
 	// message came, and message would return the grant of an unknown id.
-	reply, err := l.locker.Eval(ctx, "release", l.locker.scripts.release, l.locker.keysOf(l.key), held.value, strconv.FormatUint(last, 10))
+	reply, err := l.locker.eval(ctx, "release", l.locker.scripts.release, keysOf(l.key), held.value, strconv.FormatUint(last, 10))
 	l.locker.forget(held.id)
 	err = wire.Freed(reply, err)
 	if err == nil && !ours {

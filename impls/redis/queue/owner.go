@@ -55,7 +55,7 @@ func suffixOf(id string) string {
 // ends with its TTL.
 func (h *locker) returnGrant(ctx context.Context, key, value string) {
 	token, _, _ := strings.Cut(value, ":")
-	_, _ = h.Eval(ctx, "return", h.scripts.release, h.keysOf(key), value, token)
+	_, _ = h.eval(ctx, "return", h.scripts.release, keysOf(key), value, token)
 }
 
 // joinHolder gives the key to those of its waiters that act for its holder. An error
@@ -77,7 +77,7 @@ func (h *locker) joinHolder(ctx context.Context, key, holder string) {
 		return
 	}
 	sent := time.Now()
-	answer, err := h.Eval(ctx, "join", h.scripts.join, h.keysOf(key), ids...)
+	answer, err := h.eval(ctx, "join", h.scripts.join, keysOf(key), ids...)
 	reply, _ := answer.([]any)
 	if err != nil || len(reply) < 2 {
 		return

@@ -1,10 +1,14 @@
 package queue
 
 import (
+	"context"
 	_ "embed" // the scripts
 
 	"github.com/lockbench/lockbench/impls/redis/wire"
 )
+
+//go:embed value.lua
+var valueSource string
 
 //go:embed common.lua
 var commonSource string
@@ -60,5 +64,12 @@ func newScripts() scripts {
 	}
 }
 
-// newScript is source behind what all scripts need.
-func newScript(source string) *wire.Script { return wire.NewScript(commonSource + source) }
+// newScript is source behind what the scripts that change a lock need.
+func newScript(source string) *wire.Script {
+	return wire.NewScript(valueSource + commonSource + source)
+}
+
+// eval runs one of the scripts that change a lock, which is the first of keys.
+func (h *locker) eval(ctx context.Context, name string, s *wire.Script, keys []string, args ...any) (any, error) {
+	return h.Eval(ctx, name, s, keys, append([]any{h.inboxes.named(keys[0])}, args...)...)
+}

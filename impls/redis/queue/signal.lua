@@ -4,13 +4,12 @@
 if not under(redis.call('get', KEYS[1]), ARGV[1]) then
   return 0
 end
-for _, entry in ipairs(redis.call('lrange', KEYS[5], 0, -1)) do
+for _, entry in ipairs(redis.call('lrange', KEYS[4], 0, -1)) do
   local space = string.find(entry, ' ', 1, true)
   if string.sub(entry, space + 1) == ARGV[2] then
-    redis.call('lrem', KEYS[5], 1, entry)
+    redis.call('lrem', KEYS[4], 1, entry)
     local id = string.sub(entry, 1, space - 1)
-    -- The process ignores an empty message; whether it is received tells whether it lives.
-    if notify(id, '') then
+    if listens(id) then
       redis.call('rpush', KEYS[2], id)
       if ARGV[3] == '1' then
         break

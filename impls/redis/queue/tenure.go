@@ -164,9 +164,9 @@ func (l *cohortLease) yield(ctx context.Context, stay bool) error {
 	}
 	sent := time.Now()
 	var reply any
-	err := h.inboxes.subscribed(ctx, g.key)
+	err := h.Explain(h.inboxes.subscribed(ctx, g.key))
 	if err == nil {
-		reply, err = h.Eval(ctx, "yield", g.yieldScript, h.keysOf(g.key), t.grant.value, strconv.FormatUint(l.token, 10), w.id)
+		reply, err = h.eval(ctx, "yield", g.yieldScript, keysOf(g.key), t.grant.value, strconv.FormatUint(l.token, 10), w.id)
 	}
 	answer, ok := reply.(int64)
 	if err == nil && !ok {

@@ -8,8 +8,10 @@ if redis.call('get', KEYS[1]) ~= ARGV[1] then
   return 0
 end
 if ARGV[3] == '' or redis.call('exists', KEYS[2]) == 0 then
+  spare()
   return after(tonumber(ARGV[2]))
 end
+spare()
 local length = redis.call('rpush', KEYS[2], ARGV[3])
 pass(tonumber(ARGV[2]))
 return -length

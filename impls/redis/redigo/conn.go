@@ -20,6 +20,7 @@ type conn struct {
 	slots chan struct{} // one for each connection in use
 	dial  dialFunc
 	c     lock.Config
+	links wire.Links
 }
 
 type dialFunc = func(context.Context) (redigo.Conn, error)
@@ -46,15 +47,43 @@ func Dial(_ context.Context, ep lock.Endpoint, c lock.Config) (wire.Conn, error)
 
 // newConn makes a pool of at most n connections that dial makes.
 func newConn(n int, c lock.Config, dial dialFunc) *conn {
-	return &conn{
-		// The pool's own limit with Wait waits without end for a connection,
-		// unless a context ends it, which would cost a timer per command. So
-		// the limit is slots.
-		pool:  &redigo.Pool{MaxIdle: n, DialContext: dial},
-		slots: make(chan struct{}, n),
-		dial:  dial, c: c,
+	x := &conn{slots: make(chan struct{}, n), dial: dial, c: c}
+	// The pool's own limit with Wait waits without end for a connection, unless a
+	// context ends it, which would cost a timer per command. So the limit is slots.
+	x.pool = &redigo.Pool{
+		MaxIdle: n,
+		DialContext: func(ctx context.Context) (redigo.Conn, error) {
+			made := time.Now()
+			rc, err := dial(ctx)
+			if err != nil {
+				return nil, err
+			}
+			return linked{rc.(library), made}, nil
+		},
+		TestOnBorrow: func(rc redigo.Conn, _ time.Time) error {
+			if x.links.Stale(rc.(linked).made) {
+				return errStale
+			}
+			return nil
+		},
 	}
+	return x
 }
+
+// library is what every connection of the library can do.
+type library interface {
+	redigo.ConnWithTimeout
+	redigo.ConnWithContext
+}
+
+// linked is a connection of the pool of one server.
+type linked struct {
+	library
+	made time.Time
+}
+
+// errStale makes the pool drop a connection and take another one.
+var errStale = errors.New("the connection leads to no master")
 
 // dialer connects to the server at u.
 func dialer(u *url.URL, c lock.Config, more ...redigo.DialOption) dialFunc {
@@ -95,6 +124,7 @@ func (c *conn) Do(ctx context.Context, args ...any) (any, error) {
 	}
 	defer func() { _ = pc.Close() }() // back to the pool; a broken one is dropped
 	c.c.Count.Cmd()
+	sent := time.Now()
 	var reply any
 	if ctx.Done() == nil {
 		reply, err = pc.Do(name, args[1:]...)
@@ -103,7 +133,9 @@ func (c *conn) Do(ctx context.Context, args ...any) (any, error) {
 		reply, err = redigo.DoContext(pc, ctx, name, args[1:]...)
 	}
 	if err != nil {
-		return nil, sorted(err)
+		err = sorted(err)
+		c.links.Heard(sent, err)
+		return nil, err
 	}
 	return plain(reply), nil
 }

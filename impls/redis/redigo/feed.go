@@ -11,7 +11,14 @@ import (
 )
 
 func (c *conn) Subscribe(ctx context.Context, h wire.Handler) (wire.Subscription, error) {
-	return wire.Listen(ctx, c.c, h, feeder(c.dial))
+	open := feeder(c.dial)
+	return wire.Listen(ctx, c.c, h, func(ctx context.Context) (wire.Feed, error) {
+		f, err := open(ctx)
+		if err != nil {
+			return nil, err
+		}
+		return c.links.Feed(f), nil
+	})
 }
 
 // feeder opens feeds over connections from dial.

@@ -24,6 +24,10 @@ const redirections = 5
 // tryAgain is how long a command waits whose slot is just moving.
 const tryAgain = 10 * time.Millisecond
 
+// exhausted is the library's error once each of its attempts was redirected or refused
+// with TRYAGAIN. It has no other name.
+const exhausted = "redisc: too many attempts"
+
 // cluster is the Conn of a cluster. The library knows which node serves which
 // slot and follows redirections; redigo itself knows no cluster.
 type cluster struct {
@@ -93,7 +97,10 @@ func (x *cluster) Do(ctx context.Context, args ...any) (any, error) {
 	}
 	x.c.Count.Cmd()
 	reply, err := again.Do(name, args[1:]...)
-	if err != nil {
+	switch {
+	case err != nil && err.Error() == exhausted:
+		return nil, wire.Error("TRYAGAIN the cluster sends the command from node to node")
+	case err != nil:
 		return nil, sorted(err)
 	}
 	return plain(reply), nil

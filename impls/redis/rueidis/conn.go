@@ -26,6 +26,7 @@ type conn struct {
 	client rueidis.Client
 	c      lock.Config
 	open   opener // what made it, and what makes the connections beside its own
+	links  wire.Links
 }
 
 // An opener makes a conn to the same place each time, with the options that o
@@ -119,6 +120,7 @@ func (c *conn) Do(ctx context.Context, args ...any) (any, error) {
 		return nil, unsent(err)
 	}
 	c.c.Count.Cmd()
+	sent := time.Now()
 	late := time.AfterFunc(c.c.Timeout, c.link.cut)
 	// Without a context that can end, a command that is alone on the connection
 	// is written and read by this goroutine, and not by those of the library.
@@ -127,7 +129,11 @@ func (c *conn) Do(ctx context.Context, args ...any) (any, error) {
 	if !late.Stop() && result.NonRedisError() != nil {
 		err = fmt.Errorf("no answer in %v: %w", c.c.Timeout, os.ErrDeadlineExceeded)
 	}
-	return answer(reply, err)
+	if reply, err = answer(reply, err); wire.NoMaster(err) {
+		c.links.Heard(sent, err)
+		c.link.giveUp(&c.links)
+	}
+	return reply, err
 }
 
 func (c *conn) Close() error {

@@ -18,7 +18,11 @@ func (c *conn) Subscribe(ctx context.Context, h wire.Handler) (wire.Subscription
 		if err := c.link.over(); err != nil {
 			return nil, unsent(err)
 		}
-		return dialFeed(ctx, c.open)
+		f, err := dialFeed(ctx, c.open)
+		if err != nil {
+			return nil, err
+		}
+		return c.links.Feed(f), nil
 	})
 }
 

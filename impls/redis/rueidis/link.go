@@ -27,6 +27,7 @@ type link struct {
 	ready  bool // NewClient has had its errLater
 	closed bool
 	now    net.Conn
+	made   time.Time // when now was being made
 }
 
 // dial connects. Its errors wrap ErrUnsent, since no command can have been sent.
@@ -38,6 +39,7 @@ func (l *link) dial(ctx context.Context, _ string, _ *net.Dialer, _ *tls.Config)
 	if first {
 		return nil, errLater
 	}
+	began := time.Now()
 	made, err := l.dialNet(ctx)
 	if err != nil {
 		return nil, unsent(err)
@@ -48,7 +50,7 @@ func (l *link) dial(ctx context.Context, _ string, _ *net.Dialer, _ *tls.Config)
 		_ = made.Close() // it was not used
 		return nil, unsent(net.ErrClosed)
 	}
-	l.now = made
+	l.now, l.made = made, began
 	return made, nil
 }
 
@@ -73,6 +75,17 @@ func (l *link) cut() {
 	defer l.mu.Unlock()
 	if l.now != nil {
 		_ = l.now.Close() // it is given up
+	}
+}
+
+// giveUp ends the connection if it leads to no master any more. Those whose commands
+// are on their way lose the answers: the server would refuse them, too.
+func (l *link) giveUp(links *wire.Links) {
+	l.mu.Lock()
+	stale := links.Stale(l.made)
+	l.mu.Unlock()
+	if stale {
+		l.cut()
 	}
 }
 

@@ -105,7 +105,7 @@ func (x *cluster) Do(ctx context.Context, args ...any) (any, error) {
 	switch failed := result.NonRedisError(); {
 	case errors.Is(failed, wire.ErrUnsent):
 	case errors.Is(failed, rueidis.ErrNoSlot):
-		err = unsent(failed)
+		err = wire.ErrNoNode
 	case errors.Is(failed, context.DeadlineExceeded), errors.Is(failed, os.ErrDeadlineExceeded):
 		err = fmt.Errorf("no answer in %v: %w", x.c.Timeout, os.ErrDeadlineExceeded)
 	}

@@ -2,6 +2,7 @@ package wire
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strconv"
 	"time"
@@ -15,8 +16,12 @@ type heldKey struct{ key, owner string }
 // Renewals returns the batch that renews leases of s by script, which takes the
 // keys, the TTL in ms and the owners, and returns 1 or 0 for each: whether the
 // owner holds the key, which then ends after the TTL. Its command is "renew".
+//
+// What is refused for several leases is asked for each of them: the server may refuse
+// one key alone, as that of a user's rights or of a slot on the move.
 func Renewals(s *Session, script *Script) *lock.Batch {
-	return &lock.Batch{Renew: func(ctx context.Context, leases []any) []error {
+	var renew func(ctx context.Context, leases []any) []error
+	renew = func(ctx context.Context, leases []any) []error {
 		keys, args := make([]string, len(leases)), make([]any, 1, 1+len(leases))
 		args[0] = Millis(s.Config.TTL)
 		for i, l := range leases {
@@ -24,7 +29,18 @@ func Renewals(s *Session, script *Script) *lock.Batch {
 			keys[i], args = h.key, append(args, h.owner)
 		}
 		errs := make([]error, len(leases))
-		reply, err := s.Eval(ctx, "renew", script, keys, args...)
+		step := s.Step
+		if len(leases) > 1 { // to wait for a slot that some have left already would keep all of them
+			step = s.step
+		}
+		reply, err := step(ctx, "renew", func() (any, error) { return Eval(ctx, s.Conn, script, keys, args...) })
+		var refused Error
+		if len(leases) > 1 && errors.As(err, &refused) {
+			for i := range leases {
+				errs[i] = renew(ctx, leases[i:i+1])[0]
+			}
+			return errs
+		}
 		each, ok := reply.([]any)
 		if err == nil && (!ok || len(each) != len(leases)) {
 			err = fmt.Errorf("redis: renew: the answer for %d leases is %v", len(leases), reply)
@@ -38,7 +54,8 @@ func Renewals(s *Session, script *Script) *lock.Batch {
 			}
 		}
 		return errs
-	}}
+	}
+	return &lock.Batch{Renew: renew}
 }
 
 // Keep starts to renew by b what owner was granted of key by a request sent at

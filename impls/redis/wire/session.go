@@ -26,6 +26,10 @@ type Session struct {
 	// an owner and keeps no secret, so it need not be unpredictable.
 	Prefix string
 	last   atomic.Uint64
+
+	// Grants is that of the variant; see [lock.Variant]. It is OwnKeys unless the
+	// algorithm uses other names.
+	Grants func(prefix string) []string
 }
 
 // OpenSession connects to the first node of d.
@@ -47,7 +51,7 @@ func OpenSession(ctx context.Context, dial Dial, d lock.Deployment, c lock.Confi
 // NewSession returns a Session over conn, nil for a lock that sends to several servers.
 // C must have been Filled.
 func NewSession(conn Conn, c lock.Config) *Session {
-	return &Session{Conn: conn, Config: c, Prefix: rand.Text()}
+	return &Session{Conn: conn, Config: c, Prefix: rand.Text(), Grants: OwnKeys}
 }
 
 // Close drops the connections; the leases run out.
@@ -64,15 +68,20 @@ func (s *Session) Owner() string {
 	return s.Prefix + ":" + strconv.FormatUint(s.Number(), 10)
 }
 
-// Step runs command between the steps before-name and after-name. If the error comes
-// from a step, lock.Died reports it.
+// Step runs command between the steps before-name and after-name, again while the slot
+// of its key is on the move. If the error comes from a step, lock.Died reports it.
 func (s *Session) Step(ctx context.Context, name string, command func() (any, error)) (any, error) {
+	return s.step(ctx, name, func() (any, error) { return settle(ctx, s.Config, command) })
+}
+
+// step is Step that runs command once.
+func (s *Session) step(ctx context.Context, name string, command func() (any, error)) (any, error) {
 	if err := s.Config.Step(ctx, "before-"+name); err != nil {
 		return nil, err
 	}
 	reply, err := command()
 	if err != nil {
-		return nil, fmt.Errorf("redis: %s: %w", name, err)
+		return nil, fmt.Errorf("redis: %s: %w", name, s.Explain(err))
 	}
 	if err := s.Config.Step(ctx, "after-"+name); err != nil {
 		return nil, err

@@ -45,16 +45,3 @@ func SlotTag(slot int) string {
 		}
 	}
 }
-
-// Beside names what a lock keeps for key in another key of the same slot, which a
-// script with both needs. The separators differ so that "k" and "{k}" have names of
-// their own.
-//
-// The slot of the empty key, and of a key that has a "}" but no tag, has no other
-// name; their locks work on a single server only.
-func Beside(key, what string) string {
-	if tagOf(key) != key {
-		return key + "/" + what
-	}
-	return "{" + key + "}:" + what
-}
