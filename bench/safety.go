@@ -23,12 +23,12 @@ func safetyCommand(commit string) command {
 		does: "plays locks under faults, and shows what really happens",
 		examples: []example{
 			{"lockbench safety -algo redis-token -fault pause", "one cell of the matrix: a holder that is stopped past its lease"},
-			{"lockbench safety -out cells.jsonl", "all of it, kept in a file"},
+			{"lockbench safety -out cells.jsonl -plots matrix", "all of it, kept in a file, and drawn"},
 			{"lockbench safety -algo 'redis-*' -repeat 20", "the Redis locks twenty times"},
 		},
 		sections: []section{
 			{title: "what is played", flags: []string{"algo", "client", "fault", "short", "repeat", "parallel", "soak", "seed"}},
-			{title: "output", flags: []string{"out", "json", "v"}}, serverSection(),
+			{title: "output", flags: []string{"out", "json", "v", "plots", "timelines"}}, serverSection(),
 		},
 		more: `
 Each lock is played under each fault on servers and with client processes of the
@@ -56,6 +56,8 @@ The exit status is 1 if a cell is not what the table of expected outcomes says.`
 			fs.StringVar(&j.out, "out", "", "append the cells to this `file`; those that it has already are not played again")
 			fs.BoolVar(&j.json, "json", false, "print the cells as lines of JSON")
 			fs.BoolVar(&j.verbose, "v", false, "tell of each cell what happened, and the evidence")
+			fs.StringVar(&j.plots, "plots", "", "draw the matrix, and timelines of single cells, into this `directory`, which is made if need be")
+			j.timelines = timelinesFlag(fs)
 			j.from.flags(fs)
 			return func(ctx context.Context, std stdio) error {
 				if err := noArguments(fs); err != nil {
@@ -80,7 +82,8 @@ type safetyJob struct {
 	grid             grid
 	faults           []string
 	repeat, parallel int
-	out              string
+	out, plots       string
+	timelines        *int // at most, with plots
 	json, verbose    bool
 	short            bool
 	soak             time.Duration
@@ -142,6 +145,11 @@ func (j *safetyJob) do(ctx context.Context, std stdio) error {
 		return exit{exitInterrupted, nil}
 	case err != nil:
 		return err
+	}
+	if j.plots != "" && len(m.cells) > 0 {
+		if err := drawCells(ctx, std, slices.Clone(m.cells), *j.timelines, j.plots); err != nil {
+			return err
+		}
 	}
 	switch n := m.unexpected(); {
 	case len(n) > 3:

@@ -88,7 +88,7 @@ func server(s results.Server) remark {
 	case s.Source == "embedded" && s.Product == s.Kind: // and no imitation
 		name += " (in a child process of lockbench)"
 	case s.Source == "embedded":
-		return remark{"Server: EMBEDDED " + name + " – not a real " + capital(cmp.Or(s.Kind, "server")) + ": it shares this process, and its times and costs say little about one.", true}
+		return remark{text: "Server: EMBEDDED " + name + " – not a real " + capital(cmp.Or(s.Kind, "server")) + ": it shares this process, and its times and costs say little about one.", loud: true}
 	case s.Source == "binary":
 		name += " (binary started by lockbench)"
 	case s.Source == "docker":
@@ -334,7 +334,7 @@ func validity(groups []*results.Group, treatment string) remark {
 		more = "; " + plural(len(list)-maxReasons, "more cause") + ", see summary.md"
 		list = list[:maxReasons]
 	}
-	return remark{fmt.Sprintf("Validity: %d of %s not valid (%s): %s%s.", invalid, plural(total, "run"), treatment, strings.Join(list, "; "), more), true}
+	return remark{text: fmt.Sprintf("Validity: %d of %s not valid (%s): %s%s.", invalid, plural(total, "run"), treatment, strings.Join(list, "; "), more), loud: true}
 }
 
 // causes lists why runs of groups are not valid, the most frequent first. Causes
