@@ -6,6 +6,7 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"io"
 	"path"
 	"slices"
 	"strings"
@@ -147,7 +148,7 @@ func (j *safetyJob) do(ctx context.Context, std stdio) error {
 		return err
 	}
 	if j.plots != "" && len(m.cells) > 0 {
-		if err := drawCells(ctx, std, slices.Clone(m.cells), *j.timelines, j.plots); err != nil {
+		if err := j.draw(ctx, std, m.cells, faults, variants); err != nil {
 			return err
 		}
 	}
@@ -160,6 +161,18 @@ func (j *safetyJob) do(ctx context.Context, std stdio) error {
 		return errors.New("nothing was exercised; -v tells why, and lockbench servers how to get servers")
 	}
 	return nil
+}
+
+// draw draws those of cells that were asked for: a file may have others.
+func (j *safetyJob) draw(ctx context.Context, std stdio, cells []results.Cell, faults []safety.Fault, variants []lock.Variant) error {
+	if j.json {
+		std.out = io.Discard // it is for the cells
+	}
+	cells = slices.DeleteFunc(slices.Clone(cells), func(c results.Cell) bool {
+		return !slices.ContainsFunc(faults, func(f safety.Fault) bool { return f.Name == c.Fault }) ||
+			!slices.ContainsFunc(variants, func(v lock.Variant) bool { return v.Algo == c.Algo && v.Client == c.Client })
+	})
+	return drawCells(ctx, std, cells, *j.timelines, j.plots)
 }
 
 // struck are the faults that match the patterns.

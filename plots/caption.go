@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"unicode"
+	"unicode/utf8"
 
 	"github.com/lockbench/lockbench/results"
 )
@@ -118,10 +120,11 @@ func addresses(s results.Server) []string {
 
 // capital writes the first letter of an ASCII word large.
 func capital(word string) string {
-	if word == "" {
+	first, n := utf8.DecodeRuneInString(word)
+	if n == 0 {
 		return ""
 	}
-	return strings.ToUpper(word[:1]) + word[1:]
+	return string(unicode.ToUpper(first)) + word[n:]
 }
 
 // host describes the machine.

@@ -190,6 +190,9 @@ func (b *board) summary(w io.Writer, figures []Figure, timelines int) error {
 	for _, one := range told {
 		c := one.cell
 		fmt.Fprintf(&t, "\n### %s under %s\n\n%s\n", cellText(c.Algo), cellText(c.Fault), one.text())
+		if len(c.Evidence) > 0 {
+			t.WriteString("\n")
+		}
 		for _, e := range c.Evidence {
 			fmt.Fprintf(&t, "- %s\n", cellText(e))
 		}
@@ -200,11 +203,11 @@ func (b *board) summary(w io.Writer, figures []Figure, timelines int) error {
 
 // text is what is said of t in words.
 func (t *told) text() string {
-	text := cellText(t.cell.Sentence)
+	text := cellText(capital(t.cell.Sentence))
 	if t.doc != "" {
 		text = strings.TrimSpace(t.doc + " " + text)
 	}
-	return cmp.Or(text, "Nothing was said of it.") + "\n"
+	return cmp.Or(text, "Nothing was said of it.")
 }
 
 // cellText is s as it may stand in a Markdown table: on one line, without what begins

@@ -224,7 +224,7 @@ func (b *board) answer() (title, more string) {
 	}
 	more += "."
 	if n := counts[results.Stuck]; n > 0 {
-		more += fmt.Sprintf(" In %d others nobody got in any more.", n)
+		more += fmt.Sprintf(" %d more let nobody in ever again.", n)
 	}
 	var safe []string
 	broken := 0
@@ -381,12 +381,13 @@ func (b *board) products() string {
 	return and(list)
 }
 
-// unexpected lists the cells that are not as was expected of them, where anything was.
+// unexpected lists the plays that are not as was expected of them. One that proves nothing
+// has nothing to compare.
 func (b *board) unexpected() (list []string) {
 	for _, r := range b.rows {
 		for _, q := range r.squares {
 			for _, c := range q {
-				if c.Verdict != c.Expected && c.Expected != results.NotExercised && c.Verdict != results.NoServer {
+				if c.Verdict != c.Expected && c.Verdict != results.NoServer && c.Verdict != results.NotExercised {
 					list = append(list, fmt.Sprintf("%s under %s was %s, expected %s", r.name, c.Fault, cmp.Or(string(c.Verdict), "not struck"), cmp.Or(string(c.Expected), "not struck")))
 				}
 			}

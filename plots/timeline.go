@@ -386,11 +386,11 @@ func timeline(c results.Cell, doc string) (*page, string, error) {
 	p.tall = s.height()
 	p.panels = []panel{n}
 	if c.Sentence != "" {
-		p.caption = append(p.caption, remark{text: strings.ToUpper(c.Sentence[:1]) + c.Sentence[1:], dark: true})
+		p.caption = append(p.caption, remark{text: capital(c.Sentence), dark: true})
 	}
 	text := "Every line is an event that was recorded, at the time at the left, since the play began; quiet times are cut short, as written."
 	if left > 0 {
-		text += fmt.Sprintf(" %s more are left out.", plural(left, "event"))
+		text += fmt.Sprintf(" Left out: %s.", plural(left, "event"))
 	}
 	text += " " + capital(product(c.Server)) + " " + c.Server.Version
 	if c.Client != "" {

@@ -27,7 +27,9 @@ func sentence(c results.Cell, events []harness.Event, f finding) string {
 
 // instant is when something happened, since the scene began: near enough to tell apart
 // what happened one after the other.
-func instant(d time.Duration) string { return fmt.Sprintf("+%.1f ms", float64(d)/float64(time.Millisecond)) }
+func instant(d time.Duration) string {
+	return fmt.Sprintf("+%.1f ms", float64(d)/float64(time.Millisecond))
+}
 
 func short(d time.Duration) string { return d.Round(10 * time.Millisecond).String() }
 
