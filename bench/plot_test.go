@@ -57,7 +57,7 @@ func TestPlotDrawsWhatATruncatedFileStillHolds(t *testing.T) {
 	}
 }
 
-// cellLines are two cells as safety -out writes them.
+// cellLines are three cells as safety -out writes them.
 func cellLines(t *testing.T) string {
 	t.Helper()
 	name := filepath.Join(t.TempDir(), "cells.jsonl")
@@ -69,7 +69,8 @@ func cellLines(t *testing.T) string {
 	events := []results.CellEvent{{Who: "A", Did: "called"}, {At: 1e6, Who: "A", Did: "granted"}, {At: 2e6, Who: "B", Did: "granted"}, {At: 3e6, Who: "A", Did: "wrote", Stale: true}}
 	for _, c := range []results.Cell{
 		{Schema: results.CellSchema, Algo: "redis-token", Client: "goredis", Fault: "pause", Server: on, Verdict: results.Violated, Expected: results.Violated, Events: events},
-		{Schema: results.CellSchema, Algo: "redis-setnx", Client: "goredis", Fault: "crash", Server: on, Verdict: results.Held, Expected: results.Held},
+		{Schema: results.CellSchema, Algo: "redis-setnx", Client: "goredis", Fault: "pause", Server: on, Verdict: results.Held, Expected: results.Held},
+		{Schema: results.CellSchema, Algo: "redis-token", Client: "goredis", Fault: "crash", Server: on, Verdict: results.Held, Expected: results.Held},
 	} {
 		if err := w.Write(c); err != nil {
 			t.Fatal(err)
@@ -84,7 +85,7 @@ func cellLines(t *testing.T) string {
 func TestPlotCells(t *testing.T) {
 	in, dir := cellLines(t), filepath.Join(t.TempDir(), "matrix")
 	o := call(t, "plot", "-in", in, "-out", dir)
-	if o.status != 0 || o.stderr != "" || !strings.Contains(o.stdout, "2 cells, 2 pictures and summary.md in "+dir) {
+	if o.status != 0 || o.stderr != "" || !strings.Contains(o.stdout, "3 cells, 2 pictures and summary.md in "+dir) {
 		t.Errorf("%+v", o)
 	}
 	text, err := os.ReadFile(filepath.Join(dir, "summary.md"))
@@ -93,7 +94,7 @@ func TestPlotCells(t *testing.T) {
 	if err != nil || setnx < 0 || token < setnx || !bytes.Contains(text, []byte("| crash | The holder is killed.")) {
 		t.Errorf("summary.md (%v):\n%s", err, text)
 	}
-	for name, want := range map[string]string{"matrix.svg": "1 of 2 cells let two owners in", "timeline-pause-redis-token-goredis.svg": "A writes, although B is inside"} {
+	for name, want := range map[string]string{"matrix.svg": "1 of 3 cells let two owners in", "timeline-pause-redis-token-goredis.svg": "A writes, although B is inside"} {
 		if text, err := os.ReadFile(filepath.Join(dir, name)); err != nil || !bytes.Contains(text, []byte(want)) {
 			t.Errorf("%s does not say %q: %v", name, want, err)
 		}
@@ -117,7 +118,7 @@ func TestSafetyDraws(t *testing.T) {
 			t.Errorf("%q: %+v", args, o)
 		}
 		text, err := os.ReadFile(filepath.Join(dir, "matrix.svg"))
-		if err != nil || !bytes.Contains(text, []byte("1 of 1 cells let two owners in")) || bytes.Contains(text, []byte("redis-setnx")) {
+		if err != nil || !bytes.Contains(text, []byte("1 of 1 cells let two owners in")) || bytes.Contains(text, []byte("redis-setnx")) || bytes.Contains(text, []byte(">crash<")) {
 			t.Errorf("%q: the picture has more than what was asked for, or less: %v", args, err)
 		}
 	}
