@@ -246,7 +246,7 @@ func (s *sheet) plot(i int) *plot.Plot {
 			a.Tick.Length = 0
 		}
 		if n.tiles != nil {
-			a.LineStyle.Width, a.Tick.LineStyle.Width = 0, 0
+			a.Width, a.Tick.Width = 0, 0
 		}
 		x, y := a.Tick.Label.XAlign, a.Tick.Label.YAlign
 		a.Tick.Label = style(labelSize-0.5, ink(), false)

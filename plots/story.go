@@ -13,13 +13,12 @@ import (
 type glyph int
 
 const (
-	glyphNone glyph = iota
 	// Bars.
-	glyphWaits   // a thin line
-	glyphHolds   // full
-	glyphLate    // light
-	glyphLeaving // an outline
-	glyphStopped // hatched, over the others
+	glyphWaits   glyph = iota + 1 // a thin line
+	glyphHolds                    // full
+	glyphLate                     // light
+	glyphLeaving                  // an outline
+	glyphStopped                  // hatched, over the others
 	// Marks.
 	glyphDot
 	glyphWrite
