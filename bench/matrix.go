@@ -21,11 +21,7 @@ func letter(list []results.Cell) string {
 	}
 	seen := ""
 	for _, c := range list {
-		l := map[results.Outcome]string{
-			results.Held: "+", results.Blocked: "B", results.Stuck: "X", results.Violated: "U", results.Careless: "T",
-			results.NotExercised: "?", results.NoServer: "", "": "-",
-		}[c.Verdict]
-		if !strings.Contains(seen, l) {
+		if l := c.Verdict.Letter(); !strings.Contains(seen, l) {
 			seen += l
 		}
 	}

@@ -1,12 +1,17 @@
 package bench
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"flag"
 	"fmt"
+	"path/filepath"
+	"slices"
 	"strings"
 
+	"github.com/lockbench/lockbench/harness/safety"
+	"github.com/lockbench/lockbench/impls"
 	"github.com/lockbench/lockbench/plots"
 	"github.com/lockbench/lockbench/results"
 )
@@ -14,27 +19,79 @@ import (
 func plotCommand() command {
 	return command{
 		name: "plot", args: "[-in F.jsonl…] [-out DIR] [F.jsonl…]",
-		does: "draws stored runs as SVG and PNG, with a summary of the numbers",
+		does: "draws stored runs as SVG and PNG, and cells of the safety matrix as SVG",
 		more: `
 A line that is no run is reported with its file and number and passed over; what
-remains is drawn, and the exit status is 1.`,
+remains is drawn, and the exit status is 1. A file that safety -out has written
+becomes the safety matrix and timelines of single cells; where there are runs, too,
+these stand in a directory safety below that of the others.`,
 		setup: func(fs *flag.FlagSet) func(context.Context, stdio) error {
 			var in []string
 			fs.Var(&list[string]{values: &in, parse: filename}, "in", "results `files` of run; also the words after the flags")
 			dir := fs.String("out", ".", "`directory` of the pictures and of "+plots.SummaryFile+"; made if need be")
+			timelines := timelinesFlag(fs)
 			return func(ctx context.Context, std stdio) error {
-				return drawFiles(ctx, std, append(in, fs.Args()...), *dir)
+				return drawFiles(ctx, std, append(in, fs.Args()...), *dir, *timelines)
 			}
 		},
 	}
 }
 
-func drawFiles(ctx context.Context, std stdio, files []string, dir string) error {
-	runs, damaged, err := readRuns(ctx, std, "lockbench plot", files)
+// timelinesFlag says of how many cells the events are drawn.
+func timelinesFlag(fs *flag.FlagSet) *int {
+	n := 10
+	fs.Var(bounded[int]{&n, whole(0, 1000)}, "timelines", "draw the events of at most so `many` cells: of each fault one that let two owners in, then of others")
+	return &n
+}
+
+func drawFiles(ctx context.Context, std stdio, files []string, dir string, timelines int) error {
+	runs, cells, damaged, err := readAll(ctx, std, "lockbench plot", files)
 	if err != nil {
 		return err
 	}
+	if len(runs) > 0 {
+		if err := drawRuns(ctx, std, runs, dir); err != nil {
+			return err
+		}
+	}
+	if len(cells) > 0 {
+		if len(runs) > 0 {
+			dir = filepath.Join(dir, "safety")
+		}
+		if err := drawCells(ctx, std, cells, timelines, dir); err != nil {
+			return err
+		}
+	}
+	if damaged {
+		return exit{status: exitFailure}
+	}
+	return nil
+}
+
+func drawRuns(ctx context.Context, std stdio, runs []results.Run, dir string) error {
 	figures, err := plots.Draw(ctx, runs, dir)
+	return told(ctx, std, fmt.Sprintf("%d runs", len(runs)), figures, dir, err)
+}
+
+// drawCells draws the matrix of cells, with locks and faults in the order of the lists.
+func drawCells(ctx context.Context, std stdio, cells []results.Cell, timelines int, dir string) error {
+	place := make(map[string]int)
+	for i, v := range impls.All() {
+		place[v.Algo+"/"+v.Client] = i - len(impls.All())
+	}
+	slices.SortStableFunc(cells, func(a, b results.Cell) int {
+		return cmp.Compare(place[a.Algo+"/"+a.Client], place[b.Algo+"/"+b.Client])
+	})
+	var faults []plots.Column
+	for _, f := range safety.Faults() {
+		faults = append(faults, plots.Column{Name: f.Name, Doc: f.Doc})
+	}
+	figures, err := plots.DrawCells(ctx, cells, faults, timelines, dir)
+	return told(ctx, std, fmt.Sprintf("%d cells", len(cells)), figures, dir, err)
+}
+
+// told says what was drawn of what, and how that ended.
+func told(ctx context.Context, std stdio, what string, figures []plots.Figure, dir string, err error) error {
 	for _, f := range figures {
 		if f.Missing != "" {
 			say(std.out, "%s: left out: %s\n", f.Name, f.Missing)
@@ -48,45 +105,56 @@ func drawFiles(ctx context.Context, std stdio, files []string, dir string) error
 	case err != nil:
 		return err
 	}
-	say(std.out, "%d runs, %d pictures and %s in %s\n", len(runs), drawn(figures), plots.SummaryFile, dir)
-	if damaged {
-		return exit{status: exitFailure}
-	}
+	say(std.out, "%s, %d pictures and %s in %s\n", what, drawn(figures), plots.SummaryFile, dir)
 	return nil
 }
 
 // readRuns reads stored runs. A line that is no run is complained of and passed
 // over, which damaged tells. What waits for the writer of a FIFO ends with ctx.
 func readRuns(ctx context.Context, std stdio, who string, files []string) (runs []results.Run, damaged bool, err error) {
+	runs, _, damaged, err = read(ctx, std, who, files, func() (runs []results.Run, _ []results.Cell, bad []error) {
+		runs, bad = results.ReadFiles(files...)
+		return runs, nil, bad
+	})
+	return runs, damaged, err
+}
+
+// readAll is readRuns for files of runs and of cells.
+func readAll(ctx context.Context, std stdio, who string, files []string) ([]results.Run, []results.Cell, bool, error) {
+	return read(ctx, std, who, files, func() ([]results.Run, []results.Cell, []error) { return results.ReadAllFiles(files...) })
+}
+
+func read(ctx context.Context, std stdio, who string, files []string, from func() ([]results.Run, []results.Cell, []error)) (runs []results.Run, cells []results.Cell, damaged bool, err error) {
 	if len(files) == 0 {
-		return nil, false, misuse("no results file given: name what run -out has written")
+		return nil, nil, false, misuse("no results file given: name what run -out has written")
 	}
 	type contents struct {
-		runs []results.Run
-		bad  []error
+		runs  []results.Run
+		cells []results.Cell
+		bad   []error
 	}
 	done := make(chan contents, 1)
 	go func() {
-		runs, bad := results.ReadFiles(files...)
-		done <- contents{runs, bad}
+		runs, cells, bad := from()
+		done <- contents{runs, cells, bad}
 	}()
 	var bad []error
 	select {
 	case c := <-done:
-		runs, bad = c.runs, c.bad
+		runs, cells, bad = c.runs, c.cells, c.bad
 	case <-ctx.Done(): // an open of a FIFO cannot be ended; the process ends in its place
-		return nil, false, exit{exitInterrupted, errors.New("interrupted: not all files were read, and nothing was written")}
+		return nil, nil, false, exit{exitInterrupted, errors.New("interrupted: not all files were read, and nothing was written")}
 	}
 	for _, err := range bad {
 		complain(std.err, who, err)
 	}
-	if len(runs) == 0 {
+	if len(runs)+len(cells) == 0 {
 		if len(bad) > 0 {
-			return nil, true, exit{status: exitFailure}
+			return nil, nil, true, exit{status: exitFailure}
 		}
-		return nil, false, fmt.Errorf("there are no runs in %s", strings.Join(files, " "))
+		return nil, nil, false, fmt.Errorf("there are no runs in %s", strings.Join(files, " "))
 	}
-	return runs, len(bad) > 0, nil
+	return runs, cells, len(bad) > 0, nil
 }
 
 func drawn(figures []plots.Figure) int {

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"io"
 	"path"
 	"slices"
 	"strings"
@@ -23,12 +24,12 @@ func safetyCommand(commit string) command {
 		does: "plays locks under faults, and shows what really happens",
 		examples: []example{
 			{"lockbench safety -algo redis-token -fault pause", "one cell of the matrix: a holder that is stopped past its lease"},
-			{"lockbench safety -out cells.jsonl", "all of it, kept in a file"},
+			{"lockbench safety -out cells.jsonl -plots matrix", "all of it, kept in a file, and drawn"},
 			{"lockbench safety -algo 'redis-*' -repeat 20", "the Redis locks twenty times"},
 		},
 		sections: []section{
 			{title: "what is played", flags: []string{"algo", "client", "fault", "short", "repeat", "parallel", "soak", "seed"}},
-			{title: "output", flags: []string{"out", "json", "v"}}, serverSection(),
+			{title: "output", flags: []string{"out", "json", "v", "plots", "timelines"}}, serverSection(),
 		},
 		more: `
 Each lock is played under each fault on servers and with client processes of the
@@ -56,6 +57,8 @@ The exit status is 1 if a cell is not what the table of expected outcomes says.`
 			fs.StringVar(&j.out, "out", "", "append the cells to this `file`; those that it has already are not played again")
 			fs.BoolVar(&j.json, "json", false, "print the cells as lines of JSON")
 			fs.BoolVar(&j.verbose, "v", false, "tell of each cell what happened, and the evidence")
+			fs.StringVar(&j.plots, "plots", "", "draw the matrix, and timelines of single cells, into this `directory`, which is made if need be")
+			j.timelines = timelinesFlag(fs)
 			j.from.flags(fs)
 			return func(ctx context.Context, std stdio) error {
 				if err := noArguments(fs); err != nil {
@@ -80,7 +83,8 @@ type safetyJob struct {
 	grid             grid
 	faults           []string
 	repeat, parallel int
-	out              string
+	out, plots       string
+	timelines        *int // at most, with plots
 	json, verbose    bool
 	short            bool
 	soak             time.Duration
@@ -143,6 +147,11 @@ func (j *safetyJob) do(ctx context.Context, std stdio) error {
 	case err != nil:
 		return err
 	}
+	if j.plots != "" && len(m.cells) > 0 {
+		if err := j.draw(ctx, std, m.cells, faults, variants); err != nil {
+			return err
+		}
+	}
 	switch n := m.unexpected(); {
 	case len(n) > 3:
 		return fmt.Errorf("%d of %d cells are not as expected, which are marked above: %s; …", len(n), len(m.cells), strings.Join(n[:3], "; "))
@@ -152,6 +161,18 @@ func (j *safetyJob) do(ctx context.Context, std stdio) error {
 		return errors.New("nothing was exercised; -v tells why, and lockbench servers how to get servers")
 	}
 	return nil
+}
+
+// draw draws those of cells that were asked for: a file may have others.
+func (j *safetyJob) draw(ctx context.Context, std stdio, cells []results.Cell, faults []safety.Fault, variants []lock.Variant) error {
+	if j.json {
+		std.out = io.Discard // it is for the cells
+	}
+	cells = slices.DeleteFunc(slices.Clone(cells), func(c results.Cell) bool {
+		return !slices.ContainsFunc(faults, func(f safety.Fault) bool { return f.Name == c.Fault }) ||
+			!slices.ContainsFunc(variants, func(v lock.Variant) bool { return v.Algo == c.Algo && v.Client == c.Client })
+	})
+	return drawCells(ctx, std, cells, *j.timelines, j.plots)
 }
 
 // struck are the faults that match the patterns.

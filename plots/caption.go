@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"unicode"
+	"unicode/utf8"
 
 	"github.com/lockbench/lockbench/results"
 )
@@ -88,7 +90,7 @@ func server(s results.Server) remark {
 	case s.Source == "embedded" && s.Product == s.Kind: // and no imitation
 		name += " (in a child process of lockbench)"
 	case s.Source == "embedded":
-		return remark{"Server: EMBEDDED " + name + " – not a real " + capital(cmp.Or(s.Kind, "server")) + ": it shares this process, and its times and costs say little about one.", true}
+		return remark{text: "Server: EMBEDDED " + name + " – not a real " + capital(cmp.Or(s.Kind, "server")) + ": it shares this process, and its times and costs say little about one.", loud: true}
 	case s.Source == "binary":
 		name += " (binary started by lockbench)"
 	case s.Source == "docker":
@@ -118,10 +120,11 @@ func addresses(s results.Server) []string {
 
 // capital writes the first letter of an ASCII word large.
 func capital(word string) string {
-	if word == "" {
+	first, n := utf8.DecodeRuneInString(word)
+	if n == 0 {
 		return ""
 	}
-	return strings.ToUpper(word[:1]) + word[1:]
+	return string(unicode.ToUpper(first)) + word[n:]
 }
 
 // host describes the machine.
@@ -334,7 +337,7 @@ func validity(groups []*results.Group, treatment string) remark {
 		more = "; " + plural(len(list)-maxReasons, "more cause") + ", see summary.md"
 		list = list[:maxReasons]
 	}
-	return remark{fmt.Sprintf("Validity: %d of %s not valid (%s): %s%s.", invalid, plural(total, "run"), treatment, strings.Join(list, "; "), more), true}
+	return remark{text: fmt.Sprintf("Validity: %d of %s not valid (%s): %s%s.", invalid, plural(total, "run"), treatment, strings.Join(list, "; "), more), loud: true}
 }
 
 // causes lists why runs of groups are not valid, the most frequent first. Causes

@@ -8,12 +8,7 @@ package plots
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io"
-	"io/fs"
-	"os"
-	"path/filepath"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -60,42 +55,23 @@ func Draw(ctx context.Context, runs []results.Run, dir string) ([]Figure, error)
 	if len(runs) == 0 {
 		return nil, ErrEmpty
 	}
-	if err := os.MkdirAll(dir, 0o755); err != nil {
-		return nil, fmt.Errorf("plots: %w", err)
+	a, err := openAlbum(dir, ".svg", ".png")
+	if err != nil {
+		return nil, err
 	}
 	groups := results.Groups(runs)
-	var figures []Figure
-	stale := drawnBefore(dir)
-	add := func(s *set, picture picture) error {
-		if err := ctx.Err(); err != nil {
-			return fmt.Errorf("plots: %w", err)
-		}
-		p, missing, err := picture()
-		if err != nil {
-			return fmt.Errorf("plots: %w", err)
-		}
-		f := Figure{Name: p.name + s.suffix, Title: p.title, Question: p.question, Missing: missing}
-		if missing == "" {
-			f.Files, err = p.save(filepath.Join(dir, f.Name))
-			if err != nil {
-				return fmt.Errorf("plots: %w", err)
-			}
-		}
-		figures = append(figures, f)
-		return nil
-	}
 	// What a sweep shows has no pictures of its own for each value of it.
 	all := sets(slices.DeleteFunc(slices.Clone(groups), sweptIn(groups)))
 	compared := slices.ContainsFunc(all, func(s set) bool { return s.locks() > 1 })
 	for _, s := range all {
 		if compared && s.locks() == 1 { // it has nothing to be compared with
-			figures = append(figures, Figure{Name: strings.Trim(s.suffix, "-"), Title: s.lead().Name(),
+			a.figures = append(a.figures, Figure{Name: strings.Trim(s.suffix, "-"), Title: s.lead().Name(),
 				Missing: s.lead().Name() + " alone was measured so; its numbers stand above, and plot draws it if it gets no other runs"})
 			continue
 		}
 		for _, picture := range pictures(&s) {
-			if err := add(&s, picture); err != nil {
-				return figures, err
+			if err := a.add(ctx, s.suffix, picture); err != nil {
+				return a.figures, err
 			}
 		}
 	}
@@ -104,31 +80,16 @@ func Draw(ctx context.Context, runs []results.Run, dir string) ([]Figure, error)
 		for _, s := range setsAlong(groups, w.axis) {
 			for _, picture := range w.pictures(&s) {
 				found = true
-				if err := add(&s, picture); err != nil {
-					return figures, err
+				if err := a.add(ctx, s.suffix, picture); err != nil {
+					return a.figures, err
 				}
 			}
 		}
 		if !found {
-			figures = append(figures, Figure{Name: w.name, Title: w.title, Missing: w.missing})
+			a.figures = append(a.figures, Figure{Name: w.name, Title: w.title, Missing: w.missing})
 		}
 	}
-	// What an earlier call drew and this one did not shows other runs.
-	for _, f := range figures {
-		for _, name := range f.Files {
-			delete(stale, filepath.Base(name))
-		}
-	}
-	for name := range stale {
-		if err := os.Remove(filepath.Join(dir, name)); err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return figures, fmt.Errorf("plots: %w", err)
-		}
-	}
-	err := write(filepath.Join(dir, SummaryFile), func(w io.Writer) error { return summary(w, groups, figures) })
-	if err != nil {
-		return figures, fmt.Errorf("plots: %w", err)
-	}
-	return figures, nil
+	return a.figures, a.close(func(w io.Writer) error { return summary(w, groups, a.figures) })
 }
 
 // A picture makes one page, or says why it cannot.
@@ -170,18 +131,4 @@ func pictures(s *set) []picture {
 		list = append(list, spectrum(owners[0]))
 	}
 	return list
-}
-
-// drawnBefore is the set of the names of the pictures that an earlier Draw left
-// in dir, which its summary lists. Files that others put there are not in it.
-func drawnBefore(dir string) map[string]bool {
-	names := make(map[string]bool)
-	b, err := os.ReadFile(filepath.Join(dir, SummaryFile))
-	if err != nil {
-		return names // nothing was drawn here, or nothing that can be told
-	}
-	for _, m := range regexp.MustCompile(`(?m)^- \[.*\]\(([a-z0-9.-]+)\.svg\): `).FindAllStringSubmatch(string(b), -1) {
-		names[m[1]+".svg"], names[m[1]+".png"] = true, true
-	}
-	return names
 }

@@ -15,6 +15,12 @@ type drawing struct{ *panel }
 // Plot implements plot.Plotter.
 func (d drawing) Plot(c draw.Canvas, p *plot.Plot) {
 	grid := draw.LineStyle{Color: rule(), Width: 0.5}
+	if d.tiles != nil {
+		d.tiled(c, func(x, y float64) vg.Point {
+			return vg.Point{X: c.X(norm(d.x, p.X, x)), Y: c.Y(norm(d.y, p.Y, y))}
+		})
+		return
+	}
 	if d.rows {
 		d.striped(c, func(x, y float64) vg.Point {
 			return vg.Point{X: c.X(norm(d.x, p.X, x)), Y: c.Y(norm(d.y, p.Y, y))}

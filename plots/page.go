@@ -21,6 +21,7 @@ type page struct {
 	tall     vg.Length // height of the data area of one panel
 	top      vg.Length // room above the panels, beside that for their titles
 	small    bool      // small multiples: shared axes are labelled only at the edge
+	swatches []swatch  // a legend below the question
 	caption  []remark
 }
 
@@ -28,6 +29,7 @@ type page struct {
 type remark struct {
 	text string
 	loud bool
+	dark bool // as dark as a label: it is to be read
 }
 
 // A panel is one pair of axes.
@@ -47,6 +49,10 @@ type panel struct {
 	key      []line    // what the markers of rows mean: looks and labels
 	turned   bool      // the ticks of x are words above the data
 	bound    float64   // a vertical reference line of rows; 0 for none
+	tiles    []tile    // of rows, at each tick of x
+	tally    string    // what the labels behind rows are, written upwards
+
+	story *story // in the place of axes
 }
 
 // A mark is a horizontal reference line with a word on it.
@@ -92,6 +98,12 @@ func (p *page) dump(w io.Writer) error {
 		fmt.Fprintf(&b, "%s\t%s\t%s\t%s\t%.4g\t%.4g\t%.4g\t%.4g\t%t\n", panel, name, label, kind, q.x, q.y, q.lo, q.hi, !q.hollow)
 	}
 	for _, n := range p.panels {
+		for _, t := range n.tiles {
+			fmt.Fprintf(&b, "tile\t%s\n", t.dump())
+		}
+		if n.story != nil {
+			b.WriteString(strings.Join(n.story.dump(), "\n") + "\n")
+		}
 		for _, l := range n.lines {
 			if l.back {
 				continue

@@ -31,6 +31,7 @@ type sheet struct {
 }
 
 const (
+	turnedSize   = labelSize - 1.5 // of words that are written upwards
 	titleSize    = 15
 	questionSize = 10.5
 	captionSize  = 8.5
@@ -51,7 +52,7 @@ func (p *page) layout() *sheet {
 	s.question = wrap(p.question, style(questionSize, grey(), false), width)
 	for _, r := range p.caption {
 		for _, part := range wrap(r.text, style(captionSize, grey(), r.loud), width) {
-			s.caption = append(s.caption, remark{part, r.loud})
+			s.caption = append(s.caption, remark{part, r.loud, r.dark})
 		}
 	}
 	columns := max(1, p.columns)
@@ -65,7 +66,9 @@ func (p *page) layout() *sheet {
 		lefts[k], rights[k] = max(lefts[k], left), max(rights[k], right)
 		if x, _ := p.named(i); x {
 			bottoms[r] = max(bottoms[r], 18)
-			if p.titled(i) {
+			if p.panels[i].tiles != nil || p.panels[i].story != nil {
+				bottoms[r] = 8 // nothing is written below
+			} else if p.titled(i) {
 				bottoms[r] = 32
 			}
 		} else {
@@ -148,7 +151,11 @@ func (n *panel) sides(_, numbers bool) (left, right vg.Length) {
 	return left, right
 }
 
-func (s *sheet) head() vg.Length { return border + 16 + vg.Length(len(s.question))*14 + 2 }
+func (s *sheet) head() vg.Length {
+	rows, _ := s.swatchRows()
+	return border + 16 + vg.Length(len(s.question))*14 + 2 + vg.Length(len(rows))*swatchRow + 3*vg.Length(min(1, len(rows)))
+}
+
 func (s *sheet) foot() vg.Length { return vg.Length(len(s.caption))*11.5 + border + 2 }
 
 // draw puts the sheet on c, which is pageWidth wide and s.height high.
@@ -156,23 +163,35 @@ func (s *sheet) draw(c draw.Canvas) {
 	c.SetColor(color.White)
 	c.Fill(c.Path())
 	y := c.Max.Y - border - 4
-	c.FillText(style(titleSize, ink(), true), vg.Point{X: border, Y: y}, s.title)
+	title := style(titleSize, ink(), true)
+	if wide, room := title.Width(s.title), pageWidth-2*border; wide > room {
+		title.Font.Size *= room / wide
+	}
+	c.FillText(title, vg.Point{X: border, Y: y}, s.title)
 	y -= 19
 	for _, part := range s.question {
 		c.FillText(style(questionSize, grey(), false), vg.Point{X: border, Y: y}, part)
 		y -= 14
 	}
+	s.legend(c, y-2)
 	y = border + vg.Length(len(s.caption)-1)*11.5
 	for _, r := range s.caption {
 		colour := grey()
-		if r.loud {
+		switch {
+		case r.loud:
 			colour = alarm()
+		case r.dark:
+			colour = ink()
 		}
 		c.FillText(style(captionSize, colour, r.loud), vg.Point{X: border, Y: y}, r.text)
 		y -= 11.5
 	}
 	for i := range s.panels {
 		n, p := &s.panels[i], s.plot(i)
+		if n.story != nil {
+			n.story.draw(c, s.places[i].Max.Y+panelTop)
+			continue
+		}
 		// The axes go around the place of the data: gonum/plot takes the whole
 		// and says where the data would be, so approach it from there.
 		data := draw.Canvas{Canvas: c.Canvas, Rectangle: s.places[i]}
@@ -225,6 +244,9 @@ func (s *sheet) plot(i int) *plot.Plot {
 		a.Tick.Length = 4
 		if n.rows && !side.x {
 			a.Tick.Length = 0
+		}
+		if n.tiles != nil {
+			a.Width, a.Tick.Width = 0, 0
 		}
 		x, y := a.Tick.Label.XAlign, a.Tick.Label.YAlign
 		a.Tick.Label = style(labelSize-0.5, ink(), false)

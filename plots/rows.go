@@ -53,6 +53,10 @@ func (n *panel) entitle(c, data draw.Canvas, p *plot.Plot, first bool) {
 			c.FillText(style(labelSize-0.5, h.look.colour, true), vg.Point{X: border, Y: data.Y(p.Y.Norm(h.y))}, h.text)
 		}
 	}
+	edge := data.Max.X
+	if n.tiles != nil { // they may not take all of the room
+		edge = data.X(p.X.Norm(0.5 + float64(len(n.x.ticks))))
+	}
 	for i := range n.lines {
 		l := &n.lines[i]
 		if l.label == "" {
@@ -60,14 +64,19 @@ func (n *panel) entitle(c, data draw.Canvas, p *plot.Plot, first bool) {
 		}
 		sty := style(labelSize-1, ink(), false)
 		sty.XAlign = draw.XRight
-		c.FillText(sty, vg.Point{X: data.Max.X + n.gutter(), Y: data.Y(p.Y.Norm(l.points[0].y)) + 0.3}, l.label)
+		c.FillText(sty, vg.Point{X: edge + n.gutter(), Y: data.Y(p.Y.Norm(l.points[0].y)) + 0.3}, l.label)
 	}
 	if n.turned { // the ticks are words, written upwards above the data
 		for _, t := range n.x.ticks {
-			sty := style(labelSize-1.5, ink(), false)
+			sty := style(turnedSize, ink(), false)
 			sty.Rotation = math.Pi / 2
 			c.FillText(sty, vg.Point{X: data.X(p.X.Norm(t.Value)), Y: data.Max.Y + 5}, t.Label)
 		}
+	}
+	if n.tally != "" {
+		sty := style(turnedSize, grey(), false)
+		sty.Rotation = math.Pi / 2
+		c.FillText(sty, vg.Point{X: edge + n.gutter()/2 + 2, Y: data.Max.Y + 5}, n.tally)
 	}
 }
 

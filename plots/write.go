@@ -21,19 +21,19 @@ import (
 // Only tests change it.
 var dpi = 150
 
-// save writes path.svg and path.png and returns both names.
-func (p *page) save(path string) ([]string, error) {
+// save writes path with each of the endings .svg and .png, and returns the names.
+func (p *page) save(path string, endings []string) ([]string, error) {
 	s := p.layout()
 	var files []string
-	for _, format := range []struct {
-		ext    string
-		render func(io.Writer) error
-	}{{".svg", s.svg}, {".png", s.png}} {
-		name := path + format.ext
-		if err := write(name, format.render); err != nil {
+	for _, ending := range endings {
+		render := s.svg
+		if ending == ".png" {
+			render = s.png
+		}
+		if err := write(path+ending, render); err != nil {
 			return files, err
 		}
-		files = append(files, name)
+		files = append(files, path+ending)
 	}
 	return files, nil
 }
@@ -59,7 +59,7 @@ func (s *sheet) svg(w io.Writer) error {
 	head := fmt.Sprintf("<title>%s</title>\n<desc>%s</desc>\n<g", html.EscapeString(s.title), html.EscapeString(s.page.question))
 	text := strings.Replace(b.String(), "<g", head, 1)
 	text = strings.ReplaceAll(text, "font-family:Liberation Sans;", "font-family:'Liberation Sans',Arial,Helvetica,sans-serif;")
-	_, err := io.WriteString(w, strings.Map(printable, classes(text)))
+	_, err := io.WriteString(w, strings.Map(printable, joined(classes(text))))
 	return err
 }
 
@@ -87,6 +87,41 @@ func classes(text string) string {
 		return s
 	})
 	return strings.Replace(text, "</desc>", "</desc>\n<style>\n"+sheet.String()+"</style>", 1)
+}
+
+// joined makes one element of neighbouring texts that stand on one line and look alike: a
+// matrix has a thousand letters.
+func joined(text string) string {
+	one := regexp.MustCompile(`^<text x="([^"]+)" (y="[^"]+" transform="[^"]+" class="[^"]+")>([^<]*)</text>$`)
+	var out, same []string
+	look := ""
+	flush := func() {
+		var spans strings.Builder // a list of places, which were shorter, not all readers know
+		for _, line := range same {
+			m := one.FindStringSubmatch(line)
+			fmt.Fprintf(&spans, `<tspan x="%s">%s</tspan>`, m[1], m[3])
+		}
+		switch {
+		case len(same) > 2:
+			out = append(out, "<text "+look+">"+spans.String()+"</text>")
+		default:
+			out = append(out, same...)
+		}
+		same = nil
+	}
+	for line := range strings.SplitSeq(text, "\n") {
+		m := one.FindStringSubmatch(line)
+		if m == nil || m[2] != look {
+			flush()
+		}
+		if m == nil {
+			out, look = append(out, line), ""
+			continue
+		}
+		same, look = append(same, line), m[2]
+	}
+	flush()
+	return strings.Join(out, "\n")
 }
 
 // often is how many times a style stands in a picture that gets a name.

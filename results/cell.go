@@ -54,6 +54,7 @@ type CellEvent struct {
 	Key     int           `json:"key,omitempty"` // −1 is none
 	Token   uint64        `json:"token,string,omitempty"`
 	Guarded bool          `json:"guarded,omitempty"` // of a write: the holder had looked at its Guard before
+	Stale   bool          `json:"stale,omitempty"`   // of a write: another had been granted the key after the writer was
 	Refused bool          `json:"refused,omitempty"` // of a write under a token: a fenced resource refused it
 	Note    string        `json:"note,omitempty"`
 }
@@ -71,6 +72,30 @@ const (
 	NotExercised Outcome = "not-exercised" // the fault did not strike, or nobody competed: it proves nothing
 	NoServer     Outcome = "no-server"     // there was no server to play it on
 )
+
+// Letter is what stands for o where there is room for no more: "-" if the fault cannot
+// strike, "" if there was no server, and "#" for an outcome of another program.
+func (o Outcome) Letter() string {
+	switch o {
+	case Held:
+		return "+"
+	case Blocked:
+		return "B"
+	case Stuck:
+		return "X"
+	case Violated:
+		return "U"
+	case Careless:
+		return "T"
+	case NotExercised:
+		return "?"
+	case NoServer:
+		return ""
+	case "":
+		return "-"
+	}
+	return "#"
+}
 
 // A Fence is what a resource that remembers the newest fencing token made of stale writes.
 type Fence string

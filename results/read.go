@@ -116,8 +116,16 @@ func explain(err error, line []byte) error {
 // that was read before, from another file or the same, is an error too: it is
 // not a second observation. One that was measured again is passed over, see [Latest].
 func ReadFiles(names ...string) ([]Run, []error) {
-	var runs []Run
-	var errs []error
+	runs, _, errs := readFiles(names, false)
+	return runs, errs
+}
+
+// ReadAllFiles is [ReadFiles] for files of runs and for files of cells, which their first
+// line tells apart. A file of cells with a bad line is an error as a whole.
+func ReadAllFiles(names ...string) ([]Run, []Cell, []error) { return readFiles(names, true) }
+
+// readFiles opens each file once: it may be a pipe.
+func readFiles(names []string, mixed bool) (runs []Run, cells []Cell, errs []error) {
 	seen := make(map[string]string) // run id → file
 	for _, name := range names {
 		f, err := os.Open(name)
@@ -125,7 +133,17 @@ func ReadFiles(names ...string) ([]Run, []error) {
 			errs = append(errs, fmt.Errorf("results file: %w", err))
 			continue
 		}
-		for run, err := range Read(f, name) {
+		in := bufio.NewReaderSize(f, 1<<16)
+		if mixed && beginsWithCell(in) {
+			list, err := readCells(in, name)
+			if err != nil {
+				errs = append(errs, err)
+			}
+			cells = append(cells, list...)
+			_ = f.Close() // nothing was written
+			continue
+		}
+		for run, err := range Read(in, name) {
 			first, again := seen[run.ID]
 			switch {
 			case err != nil:
@@ -139,5 +157,12 @@ func ReadFiles(names ...string) ([]Run, []error) {
 		}
 		_ = f.Close() // nothing was written
 	}
-	return Latest(runs), errs
+	return Latest(runs), cells, errs
+}
+
+// beginsWithCell looks at the first line of in, and takes nothing from it.
+func beginsWithCell(in *bufio.Reader) bool {
+	head := []byte(`{"cell_schema":`)
+	first, _ := in.Peek(len(head)) // a shorter file begins with less
+	return bytes.Equal(first, head)
 }

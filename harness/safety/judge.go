@@ -81,6 +81,7 @@ type finding struct {
 	// accused are the tickets of the grant that let another in, and of the first write
 	// after it by the one who was inside; 0 if there was none.
 	intruder, write int64
+	late            []int64 // the tickets of all stale writes
 }
 
 // judge finds what events prove. A write is stale if another actor has been granted its
@@ -105,6 +106,7 @@ func judge(events []harness.Event, outdated map[int]bool) (f finding) {
 				continue
 			}
 			f.stale++
+			f.late = append(f.late, e.Ticket)
 			if e.Guarded {
 				f.guarded++
 			}

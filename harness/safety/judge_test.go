@@ -2,6 +2,7 @@ package safety
 
 import (
 	"math/rand/v2"
+	"reflect"
 	"testing"
 
 	"github.com/lockbench/lockbench/harness"
@@ -34,22 +35,22 @@ func TestJudge(t *testing.T) {
 		{"nothing", nil, nil, finding{}},
 		{"one after the other", history(did(0, harness.Granted), did(0, harness.Wrote), did(0, harness.Left), did(1, harness.Granted), did(1, harness.Wrote)), nil, finding{}},
 		{"two inside, and the older writes", history(did(0, harness.Granted), did(1, harness.Granted), did(0, harness.Wrote)), nil,
-			finding{overlaps: 1, stale: 1, fence: results.FenceNone, intruder: 2, write: 3}},
+			finding{overlaps: 1, stale: 1, fence: results.FenceNone, intruder: 2, write: 3, late: []int64{3}}},
 		{"although it looked at its guard", history(did(0, harness.Granted), did(1, harness.Granted), guarded), nil,
-			finding{overlaps: 1, stale: 1, guarded: 1, fence: results.FenceNone, intruder: 2, write: 3}},
+			finding{overlaps: 1, stale: 1, guarded: 1, fence: results.FenceNone, intruder: 2, write: 3, late: []int64{3}}},
 		{"two inside, and only the newer writes", history(did(0, harness.Granted), did(1, harness.Granted), did(1, harness.Wrote)), nil, finding{overlaps: 1}},
 		{"a holder that was killed is outside", history(did(0, harness.Granted), did(0, harness.Killed), did(1, harness.Granted), did(1, harness.Wrote)), nil, finding{}},
 		{"a holder that is stopped is inside", history(did(0, harness.Granted), did(0, harness.Stopped), did(1, harness.Granted), did(1, harness.Wrote)), nil, finding{overlaps: 1}},
 		{"refused by its token", history(under(0, harness.Granted, 1, false), under(1, harness.Granted, 2, false), under(0, harness.Wrote, 1, false)), nil,
-			finding{overlaps: 1, stale: 1, fence: results.FenceHeld, intruder: 2, write: 3}},
+			finding{overlaps: 1, stale: 1, fence: results.FenceHeld, intruder: 2, write: 3, late: []int64{3}}},
 		{"one token twice", history(under(0, harness.Granted, 1, false), under(1, harness.Granted, 1, false), under(0, harness.Wrote, 1, true)), nil,
-			finding{overlaps: 1, stale: 1, fence: results.FenceLost, intruder: 2, write: 3}},
+			finding{overlaps: 1, stale: 1, fence: results.FenceLost, intruder: 2, write: 3, late: []int64{3}}},
 		{"a grant that was heard of late is the older one", history(did(1, harness.Granted), did(0, harness.Granted), did(0, harness.Wrote), did(1, harness.Wrote)),
-			map[int]bool{0: true}, finding{overlaps: 1, stale: 1, fence: results.FenceNone, intruder: 1, write: 3}},
+			map[int]bool{0: true}, finding{overlaps: 1, stale: 1, fence: results.FenceNone, intruder: 1, write: 3, late: []int64{3}}},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
-			if got := judge(test.events, test.outdated); got != test.want {
+			if got := judge(test.events, test.outdated); !reflect.DeepEqual(got, test.want) {
 				t.Errorf("got %+v, want %+v", got, test.want)
 			}
 		})

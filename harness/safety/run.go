@@ -180,6 +180,7 @@ func (s *Scene) verdict(out *results.Cell, events []harness.Event, err error) {
 			continue
 		}
 		one := results.CellEvent{At: e.At, Who: name(e.Actor), Did: e.Deed.String(), Key: e.Key, Token: e.Token, Guarded: e.Guarded, Note: e.Note}
+		one.Stale = slices.Contains(f.late, e.Ticket)
 		one.Refused = e.Deed == harness.Wrote && e.Fenced && !e.Taken
 		out.Events = append(out.Events, one)
 	}

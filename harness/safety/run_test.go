@@ -73,6 +73,15 @@ func TestOneCellOfEachFault(t *testing.T) {
 			for _, e := range got.Evidence {
 				t.Log(e)
 			}
+			stale := 0
+			for _, e := range got.Events {
+				if e.Stale {
+					stale++
+				}
+			}
+			if stale != got.Stale {
+				t.Errorf("%d events are marked as stale writes, and %d are counted", stale, got.Stale)
+			}
 			if got.Verdict != got.Expected {
 				t.Errorf("%s was %q (%s %s), and %q is expected", c.Name(), got.Verdict, got.Sentence, got.Why, got.Expected)
 			}

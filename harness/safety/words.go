@@ -25,6 +25,12 @@ func sentence(c results.Cell, events []harness.Event, f finding) string {
 	return ""
 }
 
+// instant is when something happened, since the scene began: near enough to tell apart
+// what happened one after the other.
+func instant(d time.Duration) string {
+	return fmt.Sprintf("+%.1f ms", float64(d)/float64(time.Millisecond))
+}
+
 func short(d time.Duration) string { return d.Round(10 * time.Millisecond).String() }
 
 // accuse tells of the first stale write: who was inside since when, who was let in, and
@@ -53,16 +59,16 @@ func accuse(c results.Cell, events []harness.Event, f finding) string {
 		}
 	}
 	a, b := name(write.Actor), name(intruder.Actor)
-	text := fmt.Sprintf("violation: %s was granted the key at +%s", b, short(intruder.At))
+	text := fmt.Sprintf("violation: %s was granted the key at %s", b, instant(intruder.At))
 	switch {
 	case stopped >= 0 && stopped < intruder.At:
-		text += fmt.Sprintf(" while %s, inside since +%s and stopped since +%s, still held it by its own lights", a, short(holder.At), short(stopped))
+		text += fmt.Sprintf(" while %s, inside since %s and stopped since %s, still held it by its own lights", a, instant(holder.At), instant(stopped))
 	case holder.At > intruder.At:
-		text += fmt.Sprintf(", and %s heard at +%s of a grant that was over by then", a, short(holder.At))
+		text += fmt.Sprintf(", and %s heard at %s of a grant that was over by then", a, instant(holder.At))
 	default:
-		text += fmt.Sprintf(" while %s was inside since +%s", a, short(holder.At))
+		text += fmt.Sprintf(" while %s was inside since %s", a, instant(holder.At))
 	}
-	text += fmt.Sprintf("; at +%s %s wrote", short(write.At), a)
+	text += fmt.Sprintf("; at %s %s wrote", instant(write.At), a)
 	if write.Guarded {
 		text += " although it had looked at its guard before"
 	} else {
