@@ -82,7 +82,7 @@ func (w *worker) wall() time.Time { return time.Now().Add(time.Duration(w.ahead.
 // jump moves the wall clock of the locks by d, and returns how far they read it ahead
 // before and after.
 func (w *worker) jump(d time.Duration) jumped {
-	read := func() int64 { return int64(w.config.Now().Sub(time.Now())) }
+	read := func() int64 { return int64(time.Until(w.config.Now())) }
 	before := read()
 	w.ahead.Add(int64(d))
 	return jumped{before, read()}
