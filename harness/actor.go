@@ -80,17 +80,25 @@ func (c *Cast) note(actor int, d Deed, text string) {
 	c.notes[ticket] = text
 }
 
-// Events are what happened so far, in order. The error says that there was no room for
-// all.
+// Events are what happened so far, in order. The error says that some are missing: there
+// was no room for all, or more places are empty than processes were killed, each of which
+// may have left one behind.
 func (c *Cast) Events() ([]Event, error) {
 	if c.stage == nil {
 		return nil, errors.New("the cast is closed")
 	}
-	list := c.stage.events()
+	list, gaps := c.stage.events()
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	killed := 0
 	for i := range list {
 		list[i].Note = c.notes[list[i].Ticket]
+		if list[i].Deed == Killed {
+			killed++
+		}
+	}
+	if gaps > killed {
+		return list, fmt.Errorf("%d events are missing from the log", gaps)
 	}
 	if n := c.stage.logged.Load(); n > maxEvents {
 		return list, fmt.Errorf("%d events happened, and the log has room for %d", n, maxEvents)

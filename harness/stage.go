@@ -58,12 +58,13 @@ const (
 	flagFenced = 1 << iota
 	flagTaken
 	flagGuarded
+	flagShared
 )
 
 // stageSize is how many bytes a stage takes.
 const stageSize = int64(unsafe.Sizeof(stage{}))
 
-// log adds e and returns its ticket. What does not fit is counted, and lost: see
+// add adds e and returns its ticket. What does not fit is counted, and lost: see
 // Cast.Events.
 func (s *stage) add(e Event) int64 {
 	i := s.logged.Add(1) - 1
@@ -81,24 +82,29 @@ func (s *stage) add(e Event) int64 {
 	if e.Guarded {
 		h.flags |= flagGuarded
 	}
+	if e.Shared {
+		h.flags |= flagShared
+	}
 	h.written.Store(true)
 	return i
 }
 
-// events are those that were written so far.
-func (s *stage) events() []Event {
-	var list []Event
+// events are those that were written so far, and how many places were taken and not
+// filled.
+func (s *stage) events() (list []Event, gaps int) {
 	for i := range min(s.logged.Load(), maxEvents) {
 		h := &s.log[i]
 		if !h.written.Load() {
-			continue // its writer was killed just there
+			gaps++
+			continue
 		}
 		list = append(list, Event{
 			Ticket: i, At: time.Duration(h.at), Actor: int(h.actor), Key: int(h.key), Deed: h.kind, Token: h.token,
 			Fenced: h.flags&flagFenced != 0, Taken: h.flags&flagTaken != 0, Guarded: h.flags&flagGuarded != 0,
+			Shared: h.flags&flagShared != 0,
 		})
 	}
-	return list
+	return list, gaps
 }
 
 // clear makes memory an empty stage.
@@ -158,6 +164,7 @@ type Event struct {
 	Deed   Deed
 	Token  uint64 // of a grant or a write under a fencing token
 
+	Shared  bool // the grant is a reader's, who may be inside with others
 	Fenced  bool // the grant has a token
 	Taken   bool // of a write: a fenced resource would take it
 	Guarded bool // of a write: the holder had looked at its Guard before, which had not ended

@@ -15,6 +15,22 @@ import (
 func clientFaults() []Fault {
 	return []Fault{
 		{
+			Name: "none", Doc: "Nothing: a client holds the key while others want it, and gives it back.",
+			Play: nothing,
+		},
+		{
+			Name: "sharing", Doc: "Nothing: a writer wants the key while a reader holds it, and the other way round.",
+			Applies: shares, Play: sharing,
+		},
+		{
+			Name: "re-entry", Doc: "Nothing: an owner takes the key twice, and gives it back once, and then again.",
+			Applies: reenters, Play: reentry,
+		},
+		{
+			Name: "free-race", Doc: "Two clients stop between two steps of their Acquire of a free key, and go on one after the other.",
+			Play: freeRace,
+		},
+		{
 			Name: "crash-midway", Doc: "A client is killed between two steps of its Acquire.",
 			Play: crashMidway,
 		},
@@ -45,6 +61,10 @@ func clientFaults() []Fault {
 		{
 			Name: "no-renewal", Doc: "What renews the holder's lease hangs, and the holder goes on.",
 			Applies: renews, Play: noRenewal,
+		},
+		{
+			Name: "late-renewal", Doc: "The holder's process is stopped past its lease, and renews what is another's by then, who dies.",
+			Applies: renews, Play: lateRenewal,
 		},
 		{
 			Name: "hung-holder", Doc: "The holder hangs, and its lease is renewed all the same.",
@@ -460,7 +480,7 @@ func (s *Scene) renewal(ctx context.Context, a *harness.Actor) (string, error) {
 }
 
 func hungHolder(ctx context.Context, s *Scene) error {
-	a, b, err := s.pair(ctx)
+	_, b, err := s.pair(ctx)
 	if err != nil {
 		return err
 	}
@@ -474,12 +494,52 @@ func hungHolder(ctx context.Context, s *Scene) error {
 	}
 	s.Proof("client A has done nothing for %v, which is %.0f leases", d.Round(time.Millisecond), d.Seconds()/s.TTL.Seconds())
 	if in {
-		if err := s.Work(ctx, b, s.Key(0)); err != nil {
-			return err
-		}
-		return s.Work(ctx, a, s.Key(0))
+		return failed("the lease was not renewed, although nothing kept it from that: the machine may have been too slow")
 	}
 	s.Freed(false, d)
+	return nil
+}
+
+// lateRenewal lets the process that was stopped go on when its successor holds the key, and
+// kills that. A renewal that looks at the owner does nothing for the dead.
+func lateRenewal(ctx context.Context, s *Scene) error {
+	a, b, err := s.pair(ctx)
+	if err != nil {
+		return err
+	}
+	c, err := s.Client(ctx)
+	if err != nil {
+		return err
+	}
+	if err := s.Stop(ctx, a); err != nil {
+		return err
+	}
+	call, err := s.Rival(b, s.Key(0))
+	if err != nil {
+		return err
+	}
+	in, _, err := s.entered(ctx, b, call)
+	if err != nil {
+		return err
+	}
+	if err := s.Continue(ctx, a); err != nil {
+		return err
+	}
+	if !in {
+		return moot("nobody gets in while its holder is stopped")
+	}
+	if err := s.Kill(b); err != nil {
+		return err
+	}
+	at := time.Now()
+	if call, err = s.Rival(c, s.Key(0)); err != nil {
+		return err
+	}
+	in, d, err := s.In(ctx, call, at)
+	if err != nil {
+		return err
+	}
+	s.Freed(in, d)
 	return nil
 }
 
@@ -537,6 +597,16 @@ func cutHolder(ctx context.Context, s *Scene) error {
 	return nil
 }
 
+// warm has a take and release another key, so that what the next Acquire sends is what asks
+// for the key, and no connection is made or statement prepared before.
+func (s *Scene) warm(ctx context.Context, a *harness.Actor) error {
+	k := s.Key(maxPathKey)
+	if err := s.Enter(ctx, a, k); err != nil {
+		return err
+	}
+	return s.Leave(ctx, a, k)
+}
+
 func slowGrant(ctx context.Context, s *Scene) error {
 	a, proxies, err := s.behind(ctx)
 	if err != nil {
@@ -547,6 +617,9 @@ func slowGrant(ctx context.Context, s *Scene) error {
 		return err
 	}
 	k := s.Key(0)
+	if err := s.warm(ctx, a); err != nil {
+		return err
+	}
 	proxies.Set(fault.Down, fault.Hold)
 	s.Proof("what the servers answer client A is kept back")
 	grant, err := a.Acquire(k, s.Bound)
@@ -599,6 +672,9 @@ func lateRequest(ctx context.Context, s *Scene) error {
 		return err
 	}
 	k := s.Key(0)
+	if err := s.warm(ctx, a); err != nil {
+		return err
+	}
 	proxies.Set(fault.Up, fault.Hold)
 	s.Proof("what client A sends is kept back")
 	grant, err := a.Acquire(k, s.TTL/4)
@@ -612,16 +688,21 @@ func lateRequest(ctx context.Context, s *Scene) error {
 	if kept == 0 {
 		return failed("client A sent nothing")
 	}
-	if err := s.Kill(a); err != nil {
-		return err
-	}
+	// An answer tells that the request was carried out, not only delivered.
+	proxies.Set(fault.Down, fault.Hold)
 	proxies.Set(fault.Up, fault.Pass)
-	for proxies.Traffic().Kept[fault.Up] > 0 {
+	for end := time.Now().Add(s.Bound); proxies.Traffic().Kept[fault.Down] == 0; {
+		if time.Now().After(end) {
+			return failed("the servers did not answer what client A had sent")
+		}
 		if err := pause(ctx, time.Millisecond); err != nil {
 			return err
 		}
 	}
-	s.Proof("the %d bytes that client A had sent before it gave up were delivered", kept)
+	s.Proof("the %d bytes that client A had sent before it gave up were delivered, and answered", kept)
+	if err := s.Kill(a); err != nil {
+		return err
+	}
 	at := time.Now()
 	call, err := s.Rival(b, k)
 	if err != nil {

@@ -15,7 +15,7 @@ import (
 type session struct {
 	actor, key int
 	from, to   int64
-	fenced     bool
+	shared     bool
 }
 
 // sessions are the holds of a history, by key and grant. A holder that never ends its
@@ -36,7 +36,7 @@ func sessions(events []harness.Event) []session {
 		case harness.Granted:
 			end(w, e.Ticket)
 			open[w] = len(list)
-			list = append(list, session{actor: e.Actor, key: e.Key, from: e.Ticket, to: math.MaxInt64, fenced: e.Fenced})
+			list = append(list, session{actor: e.Actor, key: e.Key, from: e.Ticket, to: math.MaxInt64, shared: e.Shared})
 		case harness.Left:
 			end(w, e.Ticket)
 		case harness.Killed:
@@ -47,22 +47,29 @@ func sessions(events []harness.Event) []session {
 			}
 		}
 	}
+	return sortSessions(list)
+}
+
+func sortSessions(list []session) []session {
 	slices.SortFunc(list, func(a, b session) int { return cmp.Or(cmp.Compare(a.key, b.key), cmp.Compare(a.from, b.from)) })
 	return list
 }
 
 // overlaps counts the sessions that began while an earlier one of the same key had not
-// ended: one sweep over the sorted sessions, which is exact for mutual exclusion.
+// ended, two readers apart: one sweep over the sorted sessions, which is exact.
 func overlaps(list []session) (n int) {
-	end, key := int64(math.MinInt64), 0
+	var writers, all int64 // until when the last of them is inside
 	for i, s := range list {
-		if i == 0 || s.key != key {
-			end, key = math.MinInt64, s.key
+		if i == 0 || s.key != list[i-1].key {
+			writers, all = math.MinInt64, math.MinInt64
 		}
-		if s.from < end {
+		if s.from < all && !s.shared || s.from < writers {
 			n++
 		}
-		end = max(end, s.to)
+		if !s.shared {
+			writers = max(writers, s.to)
+		}
+		all = max(all, s.to)
 	}
 	return n
 }

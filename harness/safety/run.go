@@ -101,6 +101,10 @@ func play(ctx context.Context, p Plan, pool *pool, c Cell) (out results.Cell, er
 	healthy := false
 	defer func() { err = errors.Join(err, done(healthy && c.Fault.Servers.Healed)) }()
 	out.Server = server.Describe(srv)
+	if c.Fault.Servers.Own && srv.Source == server.URL {
+		out.Verdict, out.Why = results.NotExercised, "it strikes the servers, and these were given as an address: nothing was sent to them"
+		return out, nil
+	}
 
 	cast, err := harness.NewCast(p.Program, p.Commit)
 	if err != nil {
@@ -111,7 +115,11 @@ func play(ctx context.Context, p Plan, pool *pool, c Cell) (out results.Cell, er
 	s.Bound = 4*s.TTL + 2*time.Second
 	bounded, cancel := context.WithTimeout(ctx, within)
 	defer cancel()
+	var slow slowness
+	watched, watchedEnough := context.WithCancel(ctx)
+	go slow.watch(watched)
 	played := c.Fault.Play(bounded, s)
+	watchedEnough()
 	events, lost := cast.Events()
 	ended := s.end(ctx)
 	if cause := context.Cause(ctx); cause != nil {
@@ -120,6 +128,10 @@ func play(ctx context.Context, p Plan, pool *pool, c Cell) (out results.Cell, er
 	healthy = played == nil && ended == nil
 	out.Took = time.Since(began)
 	s.verdict(&out, events, cmp.Or(played, lost, ended))
+	if late := slow.most(); late > s.TTL/3 && out.Verdict != "" && out.Verdict != results.NotExercised {
+		out.Why = fmt.Sprintf("the machine did not run this process for %v, and a lease lasts %v: it was %s", late.Round(time.Millisecond), s.TTL, out.Verdict)
+		out.Verdict = results.NotExercised
+	}
 	return out, nil
 }
 
@@ -135,6 +147,10 @@ func ttl(v lock.Variant) time.Duration {
 // verdict fills in what came of the scene, which ended with err.
 func (s *Scene) verdict(out *results.Cell, events []harness.Event, err error) {
 	f := judge(events, s.outdated)
+	if other := second(events, f.overlaps); other != nil {
+		out.Verdict, out.Why = results.NotExercised, other.Error()
+		return
+	}
 	out.Overlaps, out.Stale, out.StaleGuarded, out.Fence = f.overlaps, f.stale, f.guarded, f.fence
 	out.Evidence, out.Contention = s.evidence, s.rivals
 	var nothing errMoot
@@ -142,6 +158,8 @@ func (s *Scene) verdict(out *results.Cell, events []harness.Event, err error) {
 	case errors.As(err, &nothing):
 		out.Why = nothing.text
 		return
+	case s.twice:
+		out.Verdict = results.Violated
 	case f.stale > 0 && f.guarded == 0:
 		out.Verdict = results.Careless
 	case f.stale > 0: // whatever came after it
@@ -175,6 +193,27 @@ func Cells(variants []lock.Variant, faults []Fault, n int) (list []Cell) {
 		for _, f := range faults {
 			for _, v := range variants {
 				list = append(list, Cell{v, f, r})
+			}
+		}
+	}
+	return list
+}
+
+// Short is one cell of each fault, n times: that of the first variant in which most is to
+// be seen, by the table of expected outcomes.
+func Short(variants []lock.Variant, faults []Fault, n int) (list []Cell) {
+	telling := []results.Outcome{results.Violated, results.Careless, results.Stuck, results.Blocked, results.Held}
+	for r := range n {
+		for _, f := range faults {
+			best := len(telling)
+			var chosen lock.Variant
+			for _, v := range variants {
+				if i := slices.Index(telling, Expected(v, f.Name)); i >= 0 && i < best {
+					best, chosen = i, v
+				}
+			}
+			if best < len(telling) {
+				list = append(list, Cell{chosen, f, r})
 			}
 		}
 	}

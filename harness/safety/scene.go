@@ -40,6 +40,7 @@ type Scene struct {
 	blocked  time.Duration
 	evidence []string
 	rivals   int
+	twice    bool         // one client was granted a key that it had already
 	outdated map[int]bool // see judge
 }
 

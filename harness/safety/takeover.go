@@ -66,7 +66,7 @@ func takeoverRace(ctx context.Context, s *Scene) error {
 	return nil
 }
 
-// race has two clients stand at step of their Acquire of k, a dead key, and go on one after
+// race has two clients stand at step of their Acquire of k, and go on one after
 // the other. It reports whether both came there.
 func (s *Scene) race(ctx context.Context, k harness.Target, step string) (bool, error) {
 	var pair [2]*harness.Actor
@@ -87,7 +87,7 @@ func (s *Scene) race(ctx context.Context, k harness.Target, step string) (bool, 
 			return false, err
 		}
 	}
-	s.Proof("clients %s and %s stand at %s of the same dead lock", name(pair[0].Me()), name(pair[1].Me()), step)
+	s.Proof("clients %s and %s stand at %s of one key", name(pair[0].Me()), name(pair[1].Me()), step)
 	var in [2]bool
 	var at time.Time
 	for i, a := range pair {
