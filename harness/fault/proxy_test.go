@@ -412,8 +412,7 @@ func TestProxyRedirects(t *testing.T) {
 	b.p.Redirect(other.p.target)
 	b.send(client, "old")
 	b.receive(server, "old")
-	b.accepted = other.accepted
-	again, at := b.dial()
+	again, at := (&bench{T: t, p: b.p, accepted: other.accepted}).dial()
 	b.send(again, "new")
 	b.receive(at, "new")
 }

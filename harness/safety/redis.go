@@ -244,10 +244,7 @@ func (s *Scene) succeed(ctx context.Context, a, b *harness.Actor, entered time.T
 	if time.Since(entered) > s.TTL/3 { // when a lease is renewed for the first time
 		return failed("the machine was so slow that the holder may have learnt of the fault, or its lease may have ended")
 	}
-	if err := s.Work(ctx, b, k); err != nil {
-		return err
-	}
-	return s.Work(ctx, a, k)
+	return s.both(ctx, a, b)
 }
 
 // ask has b ask once for k, and again as long as its calls fail, for a tenth of a lease.

@@ -174,10 +174,7 @@ func migration(ctx context.Context, s *Scene) error {
 		return err
 	} else if in {
 		s.Proof("client B got in while the slot was migrating")
-		if err := s.Work(ctx, b, k); err != nil {
-			return err
-		}
-		return s.Work(ctx, a, k)
+		return s.both(ctx, a, b)
 	}
 	if err := s.hold(ctx, a, k); err != nil {
 		return err

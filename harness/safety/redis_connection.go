@@ -3,7 +3,6 @@ package safety
 import (
 	"context"
 	"strings"
-	"time"
 
 	"github.com/redis/go-redis/v9"
 
@@ -159,7 +158,7 @@ func closed(ctx context.Context, s *Scene) error {
 }
 
 func lostMessage(ctx context.Context, s *Scene) error {
-	s.lease(4*time.Second, 4*time.Second)
+	s.lease(steady, steady)
 	c, err := s.admin(0)
 	if err != nil {
 		return err

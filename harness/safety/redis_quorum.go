@@ -65,6 +65,7 @@ func minorityDown(ctx context.Context, s *Scene) error {
 }
 
 func majorityDown(ctx context.Context, s *Scene) error {
+	s.lease(brief, brief)
 	n := s.Variant.Needs.Nodes/2 + 1
 	a, b, err := s.pair(ctx)
 	if err != nil {
@@ -86,10 +87,7 @@ func majorityDown(ctx context.Context, s *Scene) error {
 	}
 	if in {
 		s.Proof("client B got in while %d of %d servers were down", n, s.Variant.Needs.Nodes)
-		if err := s.Work(ctx, b, k); err != nil {
-			return err
-		}
-		return s.Work(ctx, a, k)
+		return s.both(ctx, a, b)
 	}
 	s.Proof("nobody got the key for %v while %d of %d servers were down", time.Since(down).Round(time.Millisecond), n, s.Variant.Needs.Nodes)
 	if err := heal(); err != nil {
@@ -132,7 +130,9 @@ func (s *Scene) elect(ctx context.Context, k harness.Target) (*harness.Actor, er
 
 // voterEmpty has one of a bare majority forget the holder.
 func voterEmpty(ctx context.Context, s *Scene, late bool) error {
-	if !late {
+	if late {
+		s.lease(brief, brief)
+	} else {
 		s.lease(long, long)
 	}
 	entered := time.Now()

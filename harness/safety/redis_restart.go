@@ -80,6 +80,7 @@ func (s *Scene) forget(ctx context.Context, k harness.Target, d time.Duration) e
 }
 
 func restartEmptyLate(ctx context.Context, s *Scene) error {
+	s.lease(brief, brief)
 	k := s.Key(0)
 	a, err := s.enter(ctx, k)
 	if err != nil {
@@ -107,15 +108,14 @@ func (s *Scene) after(ctx context.Context, a, b *harness.Actor) error {
 	if err != nil {
 		return err
 	}
-	if in {
-		if err := s.Work(ctx, b, k); err != nil {
-			return err
-		}
+	if !in {
+		return s.Work(ctx, a, k)
 	}
-	return s.Work(ctx, a, k)
+	return s.both(ctx, a, b)
 }
 
 func stalledServer(ctx context.Context, s *Scene) error {
+	s.lease(brief, brief)
 	a, b, err := s.pair(ctx)
 	if err != nil {
 		return err
@@ -129,34 +129,31 @@ func stalledServer(ctx context.Context, s *Scene) error {
 	if err != nil {
 		return err
 	}
-	in, over, err := q.within(ctx, 2*s.TTL)
+	in, _, err := q.within(ctx, 2*s.TTL)
 	if err != nil {
 		return err
 	}
 	if in {
 		s.Proof("client B got in while %s was stopped", of(s.struck(), "server"))
-		if err := s.Work(ctx, b, k); err != nil {
-			return err
-		}
-		if err := s.Work(ctx, a, k); err != nil {
-			return err
-		}
-		return heal()
+		return s.both(ctx, a, b)
 	}
 	s.Proof("nobody got in while %s was stopped", of(s.struck(), "server"))
 	if err := heal(); err != nil {
 		return err
 	}
-	if over {
-		return s.after(ctx, a, b)
-	}
 	if in, err = q.in(ctx); err != nil {
 		return err
 	}
-	if in {
-		if err := s.Work(ctx, b, k); err != nil {
-			return err
-		}
+	if !in {
+		return s.after(ctx, a, b)
 	}
-	return s.Work(ctx, a, k)
+	return s.both(ctx, a, b)
+}
+
+// both has b work, who got in, and then a, who got in before.
+func (s *Scene) both(ctx context.Context, a, b *harness.Actor) error {
+	if err := s.Work(ctx, b, s.Key(0)); err != nil {
+		return err
+	}
+	return s.Work(ctx, a, s.Key(0))
 }
