@@ -67,6 +67,9 @@ type Options struct {
 	// started again. False keeps nothing on disk, because a benchmark of locks must not
 	// measure one. Servers of the other kinds keep their data in any case.
 	Persist bool
+	// Conns is how many connections of clients a server that is started takes at least. Not
+	// less than a thousand are taken by each kind: 0 asks for no more.
+	Conns int
 	// Embeds says, by kind, which setting of the environment, NAME=VALUE, makes such a
 	// server of this program when it is run again as a child. Nil, which is also what
 	// FromEnv gives, says that it cannot be one; etcdchild.Embeds is for programs that
