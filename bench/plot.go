@@ -21,13 +21,15 @@ func plotCommand() command {
 		name: "plot", args: "[-in F.jsonl…] [-out DIR] [F.jsonl…]",
 		does: "draws stored runs as SVG and PNG, and cells of the safety matrix as SVG",
 		more: `
+Files of seckill -out are drawn, too, as pictures of their own.
+
 A line that is no run is reported with its file and number and passed over; what
 remains is drawn, and the exit status is 1. A file that safety -out has written
 becomes the safety matrix and timelines of single cells; where there are runs, too,
 these stand in a directory safety below that of the others.`,
 		setup: func(fs *flag.FlagSet) func(context.Context, stdio) error {
 			var in []string
-			fs.Var(&list[string]{values: &in, parse: filename}, "in", "results `files` of run; also the words after the flags")
+			fs.Var(&list[string]{values: &in, parse: filename}, "in", "results `files` of run or seckill; also the words after the flags")
 			dir := fs.String("out", ".", "`directory` of the pictures and of "+plots.SummaryFile+"; made if need be")
 			timelines := timelinesFlag(fs)
 			return func(ctx context.Context, std stdio) error {
@@ -45,6 +47,28 @@ func timelinesFlag(fs *flag.FlagSet) *int {
 }
 
 func drawFiles(ctx context.Context, std stdio, files []string, dir string, timelines int) error {
+	runs, sales := apart(files, ofSales)
+	if len(sales) > 0 {
+		if err := drawSales(ctx, std, sales, dir); err != nil || len(runs) == 0 {
+			return err
+		}
+	}
+	return drawRuns(ctx, std, runs, dir, timelines)
+}
+
+// apart splits files into those that are, and those that are not, such.
+func apart(files []string, such func(string) bool) (not, are []string) {
+	for _, name := range files {
+		if such(name) {
+			are = append(are, name)
+		} else {
+			not = append(not, name)
+		}
+	}
+	return not, are
+}
+
+func drawRuns(ctx context.Context, std stdio, files []string, dir string, timelines int) error {
 	runs, cells, damaged, err := readAll(ctx, std, "lockbench plot", files)
 	if err != nil {
 		return err

@@ -135,7 +135,7 @@ func readFiles(names []string, mixed bool) (runs []Run, cells []Cell, errs []err
 		}
 		in := bufio.NewReaderSize(f, 1<<16)
 		if mixed && beginsWithCell(in) {
-			list, err := readCells(in, name)
+			list, _, err := readLines[Cell](in, name)
 			if err != nil {
 				errs = append(errs, err)
 			}
