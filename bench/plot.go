@@ -53,7 +53,7 @@ func drawFiles(ctx context.Context, std stdio, files []string, dir string, timel
 			return err
 		}
 	}
-	return drawRuns(ctx, std, runs, dir, timelines)
+	return drawStored(ctx, std, runs, dir, timelines)
 }
 
 // apart splits files into those that are, and those that are not, such.
@@ -68,7 +68,8 @@ func apart(files []string, such func(string) bool) (not, are []string) {
 	return not, are
 }
 
-func drawRuns(ctx context.Context, std stdio, files []string, dir string, timelines int) error {
+// drawStored draws the runs and cells of files.
+func drawStored(ctx context.Context, std stdio, files []string, dir string, timelines int) error {
 	runs, cells, damaged, err := readAll(ctx, std, "lockbench plot", files)
 	if err != nil {
 		return err

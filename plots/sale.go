@@ -42,7 +42,7 @@ func DrawSales(ctx context.Context, sales []results.Sale, dir string) ([]Figure,
 		p := all[i].page()
 		f := Figure{Name: p.name, Title: p.title, Question: p.question}
 		var err error
-		if f.Files, err = p.save(filepath.Join(dir, p.name)); err != nil {
+		if f.Files, err = p.save(filepath.Join(dir, p.name), []string{".svg", ".png"}); err != nil {
 			return figures, fmt.Errorf("plots: %w", err)
 		}
 		figures = append(figures, f)

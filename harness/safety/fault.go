@@ -42,5 +42,5 @@ type Servers struct {
 
 // Faults are all columns, in their order.
 func Faults() []Fault {
-	return slices.Concat(clientFaults(), redisFaults())
+	return slices.Concat(clientFaults(), redisFaults(), sessionFaults(), crashFaults(), limitFaults(), ensembleFaults(), switchFaults())
 }

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/lockbench/lockbench/impls/lock"
 )
@@ -21,6 +22,8 @@ type family struct {
 	// launch starts one server, or the group of servers that t names, in directories
 	// under d. What came up is added to g also where the rest fails.
 	launch func(ctx context.Context, i installed, d *tempDir, t lock.Topology, g *group) (lock.Endpoint, error)
+	// set makes arguments of Options.Settings; nil if the program takes none.
+	set func(settings []string) []string
 	// usual is the image where scripts/image has made none, "" if one has to be given;
 	// contain starts one server from an image.
 	usual   string
@@ -43,6 +46,7 @@ type installed struct {
 	env                    []string // what it wants beside our own environment
 	persist                bool     // see Options
 	conns                  int      // see Options
+	settings               []string // see Options
 	// imitate starts an imitation of the server inside this process. If it is not nil
 	// there is no program to launch.
 	imitate func() (host, lock.Endpoint, error)
@@ -99,6 +103,9 @@ func (f family) add(ctx context.Context, s *Server, n lock.Needs, o Options) err
 			article = "an"
 		}
 		return missing(fmt.Sprintf("needs %d independent servers, and %s %s is one", n.Nodes, article, t))
+	}
+	if settings := o.Settings[f.kind]; len(settings) > 0 && (s.Source != Binary || f.set == nil) {
+		return missing("is not started from a program that takes settings: " + strings.Join(settings, " "))
 	}
 	one, err := f.starter(ctx, s, n, o, t)
 	if err != nil {
@@ -180,6 +187,9 @@ func (f family) starter(ctx context.Context, s *Server, n lock.Needs, o Options,
 		}
 		if program.imitate != nil {
 			return func(int) (host, lock.Endpoint, error) { return program.imitate() }, nil
+		}
+		if f.set != nil {
+			program.settings = f.set(o.Settings[f.kind])
 		}
 		dir, err := makeTemp()
 		if err != nil {

@@ -37,7 +37,8 @@ func mysqlKind() Kind {
 			r, err := launch(ctx, d, program{
 				path: i.path, unprivileged: true,
 				args: func(ctx context.Context, ports []int, dir string) ([]string, error) {
-					return mysqlArgs(ctx, ports, dir, i.conns)
+					args, err := mysqlArgs(ctx, ports, dir, i.conns)
+					return append(args, i.settings...), err
 				},
 				ready: mysqlReady,
 				clock: func(ctx context.Context, addr string) (time.Time, error) {
@@ -58,6 +59,12 @@ func mysqlKind() Kind {
 				*g = append(*g, r)
 			}
 			return e, err
+		},
+		set: func(settings []string) (args []string) {
+			for _, one := range settings {
+				args = append(args, "--"+one)
+			}
+			return args
 		},
 		usual: "mariadb:11", contain: containMySQL,
 		hosts: mysqlHosts,

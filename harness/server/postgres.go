@@ -38,7 +38,8 @@ func postgresKind() Kind {
 			r, err := launch(ctx, d, program{
 				path: i.path, unprivileged: true, tree: true, env: []string{"LC_ALL=C"},
 				args: func(ctx context.Context, ports []int, dir string) ([]string, error) {
-					return postgresArgs(ctx, i.path, ports[0], dir, i.conns)
+					args, err := postgresArgs(ctx, i.path, ports[0], dir, i.conns)
+					return append(args, i.settings...), err
 				},
 				ready: postgresReady,
 				clock: func(ctx context.Context, addr string) (time.Time, error) {
@@ -53,6 +54,12 @@ func postgresKind() Kind {
 				*g = append(*g, r)
 			}
 			return e, err
+		},
+		set: func(settings []string) (args []string) {
+			for _, one := range settings {
+				args = append(args, "-c", one)
+			}
+			return args
 		},
 		usual: "postgres:17", contain: containPostgres,
 		hosts: postgresHosts,

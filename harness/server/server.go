@@ -78,6 +78,9 @@ type Options struct {
 	// Conns is how many connections of clients a server that is started takes at least. Not
 	// less than a thousand are taken by each kind: 0 asks for no more.
 	Conns int
+	// Settings are given, by kind, to a MySQL or a PostgreSQL that is started from a program,
+	// each as NAME=VALUE, such as "wait_timeout=1". Servers from elsewhere are refused then.
+	Settings map[string][]string
 	// Embeds says, by kind, which setting of the environment, NAME=VALUE, makes such a
 	// server of this program when it is run again as a child. Nil, which is also what
 	// FromEnv gives, says that it cannot be one; etcdchild.Embeds is for programs that
