@@ -67,7 +67,7 @@ func (s *Scene) roles(ctx context.Context) string {
 }
 
 func memberKill(ctx context.Context, s *Scene, role string) error {
-	s.lasting(longLease, 3*shortWait)
+	s.lasting(longLease, 2*shortWait)
 	a, b, c, err := s.crew(ctx)
 	if err != nil {
 		return err
@@ -77,15 +77,12 @@ func memberKill(ctx context.Context, s *Scene, role string) error {
 		return failed("%v", err)
 	}
 	at := time.Now()
-	free, err := s.Rival(c, s.Key(1))
+	k := s.Key(0)
+	call, err := s.Rival(b, k)
 	if err != nil {
 		return err
 	}
-	in, err := s.compete(ctx, a, b, at)
-	if err != nil || in {
-		return err
-	}
-	granted, d, err := s.In(ctx, free, at)
+	granted, d, err := s.insist(ctx, c, s.Key(1), at)
 	if err != nil {
 		return err
 	}
@@ -93,11 +90,45 @@ func memberKill(ctx context.Context, s *Scene, role string) error {
 		s.Freed(false, d)
 		return nil
 	}
-	s.Proof("client C had got another key by %v after the fault; the servers are %s", d.Round(time.Millisecond), s.roles(ctx))
+	s.Proof("client C had another key %v after the fault; the servers are %s", d.Round(time.Millisecond), s.roles(ctx))
+	r, err := call.Wait(ctx)
+	if err != nil {
+		return err
+	}
+	switch r.Deed {
+	case harness.Granted:
+		if time.Since(at) > s.TTL*3/4 {
+			return failed("the machine was so slow that the lease of client A may have ended by itself")
+		}
+		if err := s.Work(ctx, b, k); err != nil {
+			return err
+		}
+		return s.Work(ctx, a, k)
+	case harness.Refused:
+	default:
+		s.Proof("the wait of client B ended with %s: %s", r.Deed, r.Err)
+	}
 	if err := s.handOver(ctx, a, b); err != nil {
 		return err
 	}
 	return heal()
+}
+
+// insist has a ask for a free key until it has got it, or for Bound. Who asks while the
+// servers elect a leader may be told that nobody knows.
+func (s *Scene) insist(ctx context.Context, a *harness.Actor, k harness.Target, since time.Time) (in bool, took time.Duration, err error) {
+	for {
+		call, err := s.Rival(a, k)
+		if err != nil {
+			return false, 0, err
+		}
+		r, err := call.Wait(ctx)
+		took = time.Since(since)
+		if err != nil || r.Deed == harness.Granted || took > s.Bound {
+			return r.Deed == harness.Granted, took, err
+		}
+		s.Proof("an Acquire of client %s ended with %s: %s", name(a.Me()), r.Deed, r.Err)
+	}
 }
 
 func quorumLoss(ctx context.Context, s *Scene) error {
@@ -138,27 +169,29 @@ func quorumLoss(ctx context.Context, s *Scene) error {
 	if err := heal(); err != nil {
 		return failed("%v", err)
 	}
-	return s.backAgain(ctx, at)
-}
-
-// backAgain sees when new clients are let in, to the key that was held and to another.
-func (s *Scene) backAgain(ctx context.Context, since time.Time) error {
 	all, longest := true, time.Duration(0)
-	for n := range 2 {
-		d, err := s.Client(ctx)
+	for n, call := range []*harness.Call{held, free} {
+		in, d, err := s.backAgain(ctx, call, n, at)
 		if err != nil {
 			return err
 		}
-		call, err := s.Rival(d, s.Key(n))
-		if err != nil {
-			return err
-		}
-		in, took, err := s.In(ctx, call, since)
-		if err != nil {
-			return err
-		}
-		all, longest = all && in, max(longest, took)
+		all, longest = all && in, max(longest, d)
 	}
 	s.Freed(all, longest)
 	return nil
+}
+
+// backAgain waits until somebody has the n-th key: who has asked for it all the time, or, if
+// that one has given up, a new client.
+func (s *Scene) backAgain(ctx context.Context, call *harness.Call, n int, since time.Time) (in bool, took time.Duration, err error) {
+	r, err := call.Wait(ctx)
+	if err != nil || r.Deed == harness.Granted {
+		return err == nil, time.Since(since), err
+	}
+	s.Proof("who has waited for key %d was told %s: %s", n, r.Deed, r.Err)
+	d, err := s.Client(ctx)
+	if err != nil {
+		return false, 0, err
+	}
+	return s.insist(ctx, d, s.Key(n), since)
 }

@@ -77,12 +77,23 @@ func restartBehind(ctx context.Context, s *Scene) error {
 	return err
 }
 
+// serverStall has what the holder sends meanwhile come a lease later: whether a server that
+// goes on hears a holder first, or looks at its clock, is left to chance.
 func serverStall(ctx context.Context, s *Scene) error {
-	a, b, err := s.pair(ctx)
+	a, proxies, err := s.behind(ctx)
+	if err != nil {
+		return err
+	}
+	b, err := s.Client(ctx)
 	if err != nil {
 		return err
 	}
 	k := s.Key(0)
+	if err := s.Enter(ctx, a, k); err != nil {
+		return err
+	}
+	proxies.Set(fault.Up, fault.Hold)
+	s.Proof("what client A sends from now on is kept back")
 	heal, err := s.Strike(ctx, fault.Pause{}, &fault.Env{})
 	if err != nil {
 		return failed("%v", err)
@@ -99,6 +110,11 @@ func serverStall(ctx context.Context, s *Scene) error {
 		return failed("%v", err)
 	}
 	s.Proof("the servers stood still for %v, which is %.1f leases", time.Since(at).Round(time.Millisecond), time.Since(at).Seconds()/s.TTL.Seconds())
+	if _, _, err := call.Within(ctx, s.TTL); err != nil {
+		return err
+	}
+	proxies.Set(fault.Up, fault.Pass)
+	s.Proof("what client A has sent meanwhile is delivered")
 	r, err := call.Wait(ctx)
 	if err != nil {
 		return err

@@ -225,6 +225,10 @@ func Short(variants []lock.Variant, faults []Fault, n int) (list []Cell) {
 type pool struct {
 	o server.Options
 
+	// starting lets one start at a time: each has to be ready within a time of its own, and
+	// several at once take the processors from each other.
+	starting sync.Mutex
+
 	mu     sync.Mutex
 	shared map[string]*common
 	idle   map[string][]*server.Server
@@ -262,7 +266,7 @@ func (p *pool) take(ctx context.Context, n lock.Needs, want Servers) (s *server.
 			p.shared[key] = c
 		}
 		p.mu.Unlock()
-		c.once.Do(func() { c.s, c.err = server.Start(context.WithoutCancel(ctx), n, o) })
+		c.once.Do(func() { c.s, c.err = p.start(context.WithoutCancel(ctx), n, o) })
 		return c.s, func(bool) error { return nil }, c.err
 	}
 	p.mu.Lock()
@@ -272,7 +276,7 @@ func (p *pool) take(ctx context.Context, n lock.Needs, want Servers) (s *server.
 	}
 	p.mu.Unlock()
 	if s == nil {
-		if s, err = server.Start(ctx, n, o); err != nil {
+		if s, err = p.start(ctx, n, o); err != nil {
 			return nil, nil, err
 		}
 	}
@@ -285,6 +289,12 @@ func (p *pool) take(ctx context.Context, n lock.Needs, want Servers) (s *server.
 		p.idle[key] = append(p.idle[key], s)
 		return nil
 	}, nil
+}
+
+func (p *pool) start(ctx context.Context, n lock.Needs, o server.Options) (*server.Server, error) {
+	p.starting.Lock()
+	defer p.starting.Unlock()
+	return server.Start(ctx, n, o)
 }
 
 // close ends all servers.

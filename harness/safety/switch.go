@@ -132,10 +132,16 @@ func engineFlap(ctx context.Context, s *Scene) error {
 	if err := s.goOver(ctx, a, b); err != nil {
 		return err
 	}
-	// Who was left behind hears again, and comes back for the key.
+	// Who was left behind comes back for the key, and hears before which engine is active
+	// if there is somebody to say so.
 	proxies.SetBoth(fault.Pass)
 	if err := s.Leave(ctx, a, s.Key(0)); err != nil {
 		return err
+	}
+	if len(proxies) > len(s.Variant.Engines) {
+		if err := s.turn(ctx, a, 1); err != nil {
+			return err
+		}
 	}
 	call, err := a.Acquire(s.Key(0), s.TTL)
 	if err != nil {
