@@ -20,10 +20,6 @@ func restartFaults() []Fault {
 			Name: "restart-empty-late", Doc: "The server of the lock dies, and comes back empty when every lease has ended.",
 			Applies: onRedis, Servers: servers, Play: restartEmptyLate,
 		},
-		{
-			Name: "stalled-server", Doc: "The server of the lock is stopped past the lease, and goes on.",
-			Applies: onRedis, Servers: servers, Play: stalledServer,
-		},
 	}
 }
 
@@ -110,42 +106,6 @@ func (s *Scene) after(ctx context.Context, a, b *harness.Actor) error {
 	}
 	if !in {
 		return s.Work(ctx, a, k)
-	}
-	return s.both(ctx, a, b)
-}
-
-func stalledServer(ctx context.Context, s *Scene) error {
-	s.lease(brief, brief)
-	a, b, err := s.pair(ctx)
-	if err != nil {
-		return err
-	}
-	k := s.Key(0)
-	q, err := s.seek(b, k, s.Bound)
-	if err != nil {
-		return err
-	}
-	heal, err := s.Strike(ctx, fault.Pause{Servers: first(s.struck())}, &fault.Env{})
-	if err != nil {
-		return err
-	}
-	in, _, err := q.within(ctx, 2*s.TTL)
-	if err != nil {
-		return err
-	}
-	if in {
-		s.Proof("client B got in while %s was stopped", of(s.struck(), "server"))
-		return s.both(ctx, a, b)
-	}
-	s.Proof("nobody got in while %s was stopped", of(s.struck(), "server"))
-	if err := heal(); err != nil {
-		return err
-	}
-	if in, err = q.in(ctx); err != nil {
-		return err
-	}
-	if !in {
-		return s.after(ctx, a, b)
 	}
 	return s.both(ctx, a, b)
 }

@@ -26,7 +26,7 @@ func crashFaults() []Fault {
 			Play: restartBehind,
 		},
 		{
-			Name: "server-stall", Doc: "The servers stand still for longer than a lease lasts, and go on.",
+			Name: "stalled-server", Doc: "The servers of the lock stand still for longer than a lease lasts, and go on.",
 			Applies: proxied, Servers: Servers{Own: true, Healed: true}, Play: serverStall,
 		},
 	}
@@ -94,7 +94,7 @@ func serverStall(ctx context.Context, s *Scene) error {
 	}
 	proxies.Set(fault.Up, fault.Hold)
 	s.Proof("what client A sends from now on is kept back")
-	heal, err := s.Strike(ctx, fault.Pause{}, &fault.Env{})
+	heal, err := s.Strike(ctx, fault.Pause{Servers: first(s.struck())}, &fault.Env{})
 	if err != nil {
 		return failed("%v", err)
 	}

@@ -71,6 +71,7 @@ func takeoverRace(ctx context.Context, s *Scene) error {
 func (s *Scene) race(ctx context.Context, k harness.Target, step string) (bool, error) {
 	var pair [2]*harness.Actor
 	var parked, calls [2]*harness.Call
+	var asked [2]time.Time // from when on its lease may last, where that takes several steps
 	for i := range pair {
 		a, err := s.Client(ctx)
 		if err != nil {
@@ -80,6 +81,7 @@ func (s *Scene) race(ctx context.Context, k harness.Target, step string) (bool, 
 		if parked[i], err = a.Park(step, 0); err != nil {
 			return false, err
 		}
+		asked[i] = time.Now()
 		if calls[i], err = s.Rival(a, k); err != nil {
 			return false, err
 		}
@@ -89,7 +91,6 @@ func (s *Scene) race(ctx context.Context, k harness.Target, step string) (bool, 
 	}
 	s.Proof("clients %s and %s stand at %s of one key", name(pair[0].Me()), name(pair[1].Me()), step)
 	var in [2]bool
-	var at time.Time
 	for i, a := range pair {
 		if err := a.Go(parked[i]); err != nil {
 			return false, err
@@ -99,10 +100,9 @@ func (s *Scene) race(ctx context.Context, k harness.Target, step string) (bool, 
 			return false, err
 		}
 		if in[i] = ok && r.Deed == harness.Granted; in[i] {
-			if i == 1 && in[0] && time.Since(at) > s.TTL*3/4 {
-				return false, failed("the machine was so slow that the second lease may have ended by itself")
+			if i == 1 && in[0] && time.Since(asked[0]) > s.TTL*3/4 {
+				return false, failed("the machine was so slow that the first lease may have ended by itself")
 			}
-			at = time.Now()
 			if err := s.Work(ctx, a, k); err != nil {
 				return false, err
 			}
