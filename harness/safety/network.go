@@ -180,4 +180,3 @@ func lateRequest(ctx context.Context, s *Scene) error {
 	s.Freed(in, d)
 	return nil
 }
-

@@ -118,4 +118,3 @@ func lateRenewal(ctx context.Context, s *Scene) error {
 	s.Freed(in, d)
 	return nil
 }
-
