@@ -100,7 +100,7 @@ type command struct {
 func commands(commit string) []command {
 	return []command{
 		listCommand(), serversCommand(), runCommand(commit), showCommand(), plotCommand(), claimsCommand(), lockCommand(),
-		versionCommand(commit), safetyCommand(commit),
+		versionCommand(commit), safetyCommand(commit), seckillCommand(commit),
 	}
 }
 

@@ -111,7 +111,7 @@ func (j *safetyJob) do(ctx context.Context, std stdio) error {
 		cells = safety.Short(variants, faults, j.repeat)
 	}
 	var kept []results.Cell
-	var w *results.CellWriter
+	var w *results.Lines[results.Cell]
 	if j.out != "" {
 		if w, kept, err = results.AppendCells(j.out); err != nil {
 			return err

@@ -54,4 +54,5 @@ const (
 	forHolds
 	forThinks
 	forModes
+	forPauses
 )

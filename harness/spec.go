@@ -29,6 +29,8 @@ type Spec struct {
 
 	Zero  int64 `json:"zero_ns"` // the instant of CLOCK_MONOTONIC from which the run's clock counts
 	Steps bool  `json:"steps"`   // owners can be parked at steps of the algorithm, see parking
+
+	Sale *results.Terms `json:"sale,omitempty"` // the owners are the buyers of a sale, see Sale; nil for a run
 }
 
 // owners is how many of the load's owners are this worker's. Owner i of all is that
@@ -41,7 +43,12 @@ func (s *Spec) owners() int {
 func (s *Spec) owner(i int) int { return i*s.Workers + s.Worker }
 
 // keys are the names of the keys.
-func (s *Spec) keys() []string { return keyNames(s.Run, s.Load.Keys, s.Spread) }
+func (s *Spec) keys() []string {
+	if s.Sale != nil {
+		return goodNames(s.Run, s.Sale.Goods, s.Spread)
+	}
+	return keyNames(s.Run, s.Load.Keys, s.Spread)
+}
 
 // deployment is where the servers are.
 func (s *Spec) deployment() lock.Deployment {
@@ -54,6 +61,9 @@ func (s *Spec) deployment() lock.Deployment {
 
 // pick finds the variant that s names.
 func (s *Spec) pick(all []lock.Variant) (lock.Variant, error) {
+	if s.Sale != nil && s.Algo == results.NoLock {
+		return lock.Variant{Algo: results.NoLock}, nil
+	}
 	i := slices.IndexFunc(all, func(v lock.Variant) bool {
 		return v.Algo == s.Algo && v.Client == s.Client && (v.Needs.Kind == s.Kind || s.Kind == "")
 	})
@@ -98,6 +108,8 @@ type Part struct {
 	LongestWait  int64  `json:"longest_wait_ns"`  // see results.LongestWait
 	LongestOpen  int64  `json:"longest_open_ns"`  // of those that had not ended with the window
 	FirstError   string `json:"first_error"`
+
+	Sale *purchases `json:"sale,omitempty"` // of a sale, and then nothing else
 }
 
 // Counts is what one worker had spent at an instant, since it began.

@@ -24,7 +24,8 @@ type word struct {
 	reader atomic.Int64  // owner + 1 of the reader that entered last
 	since  atomic.Int64  // when holder entered
 	token  atomic.Uint64 // newest fencing token seen
-	_      [32]byte
+	stock  atomic.Int64  // units of the good that the key protects, in a sale
+	_      [24]byte
 }
 
 // enter claims key for owner and reports whether it was free.

@@ -43,7 +43,8 @@ type worker struct {
 	parking *parking     // nil if nobody can be parked
 
 	plan []arrival // open loop
-	zero int64     // when the first arrival of the plan could be due
+	sale *till     // of a sale; nil for a run
+	zero int64     // when the first arrival of the plan could be due, or the sale begins
 
 	// Waits end with the run, not with the window: see grace. A release is never cut
 	// off: the end of a run must not leave keys held.
@@ -68,6 +69,10 @@ func newWorker(spec Spec, v lock.Variant, b *board, c clock) *worker {
 	if spec.Steps {
 		w.parking = new(parking)
 		w.config.Hook = w.parking.hook
+	}
+	if spec.Sale != nil {
+		w.sale = newTill(*spec.Sale)
+		return w
 	}
 	w.rec = newRecording(l, spec.owners(), &b.window)
 	if l.Rate > 0 {
@@ -124,8 +129,12 @@ func (w *worker) open(ctx context.Context) (ready, error) {
 	if err := enoughFiles(w.spec.owners()+1, w.config.Conns*l.Clients*len(d.Nodes)); err != nil {
 		return ready{}, err
 	}
-	lockers := make([]lock.Locker, l.Clients)
-	errs := make([]error, l.Clients)
+	clients := l.Clients
+	if w.variant.Open == nil { // of a sale without a lock
+		clients = 0
+	}
+	lockers := make([]lock.Locker, clients)
+	errs := make([]error, clients)
 	var wg sync.WaitGroup
 	for i := range lockers {
 		wg.Go(func() { lockers[i], errs[i] = w.variant.Open(ctx, d, w.config) })
@@ -178,9 +187,12 @@ func (w *worker) start(ctx context.Context, zero int64) {
 			if w.parking != nil {
 				waits, releases = named(waits, w.spec.owner(i)), named(releases, w.spec.owner(i))
 			}
-			if w.plan != nil {
+			switch {
+			case w.sale != nil:
+				w.buy(waits, i)
+			case w.plan != nil:
 				w.serve(waits, releases, i)
-			} else {
+			default:
 				w.loop(waits, releases, i)
 			}
 		})
@@ -207,6 +219,9 @@ func (w *worker) cut() {
 func (w *worker) part() (Part, error) {
 	if err := w.shut(); err != nil {
 		return Part{}, fmt.Errorf("waiting on a timer (%s): %w", w.timer, err)
+	}
+	if w.sale != nil {
+		return Part{Sale: &w.sale.purchases}, nil
 	}
 	return w.rec.part(), nil
 }

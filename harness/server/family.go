@@ -42,6 +42,7 @@ type installed struct {
 	path, product, version string
 	env                    []string // what it wants beside our own environment
 	persist                bool     // see Options
+	conns                  int      // see Options
 	// imitate starts an imitation of the server inside this process. If it is not nil
 	// there is no program to launch.
 	imitate func() (host, lock.Endpoint, error)

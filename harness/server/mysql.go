@@ -31,12 +31,15 @@ func mysqlKind() Kind {
 				return installed{}, missing("mariadb-install-db is not on PATH, which makes the directory of a server; get it with: scripts/servers mysql")
 			}
 			version := versionIn(ctx, path, "--version")
-			return installed{path: path, product: "mariadb", version: version}, nil
+			return installed{path: path, product: "mariadb", version: version, conns: o.Conns}, nil
 		},
 		launch: func(ctx context.Context, i installed, d *tempDir, _ lock.Topology, g *group) (e lock.Endpoint, err error) {
 			r, err := launch(ctx, d, program{
 				path: i.path, unprivileged: true,
-				args: mysqlArgs, ready: mysqlReady,
+				args: func(ctx context.Context, ports []int, dir string) ([]string, error) {
+					return mysqlArgs(ctx, ports, dir, i.conns)
+				},
+				ready: mysqlReady,
 				clock: func(ctx context.Context, addr string) (time.Time, error) {
 					return sqlClock(ctx, lock.Endpoint("mysql://root@"+addr+"/mysql"), "SELECT UNIX_TIMESTAMP(SYSDATE(6))")
 				},
@@ -77,7 +80,7 @@ func mysqlKind() Kind {
 // mysqlArgs makes the directory of a server, and returns the arguments to run it.
 // Its log of changes is written to the file system at each commit, as its default
 // is, and the temporary directory decides what that costs.
-func mysqlArgs(ctx context.Context, ports []int, dir string) ([]string, error) {
+func mysqlArgs(ctx context.Context, ports []int, dir string, conns int) ([]string, error) {
 	data := filepath.Join(dir, "data")
 	// A server that starts removes the temporary tables that it finds where it keeps
 	// its own, be they of one that runs: so none of ours keeps them in /tmp.
@@ -87,7 +90,7 @@ func mysqlArgs(ctx context.Context, ports []int, dir string) ([]string, error) {
 	if out, err := make.CombinedOutput(); err != nil {
 		return nil, fmt.Errorf("mariadb-install-db: %w: %s", err, installError(out))
 	}
-	return append(mysqlFlags(), "--datadir="+data, tmp, "--socket="+filepath.Join(dir, "sock"), "--pid-file="+filepath.Join(dir, "pid"),
+	return append(mysqlFlags(conns), "--datadir="+data, tmp, "--socket="+filepath.Join(dir, "sock"), "--pid-file="+filepath.Join(dir, "pid"),
 		"--port="+strconv.Itoa(ports[0]), "--bind-address=127.0.0.1"), nil
 }
 
@@ -109,10 +112,10 @@ func mysqlInstall() []string {
 }
 
 // mysqlFlags are the arguments of a server beside its address and its paths.
-func mysqlFlags() []string {
+func mysqlFlags(conns int) []string {
 	return []string{
 		"--no-defaults", "--skip-name-resolve",
-		"--innodb-buffer-pool-size=64M", "--performance-schema=OFF", "--max-connections=2000", "--innodb-log-file-size=4M",
+		"--innodb-buffer-pool-size=64M", "--performance-schema=OFF", "--max-connections=" + strconv.Itoa(max(2000, conns)), "--innodb-log-file-size=4M",
 	}
 }
 

@@ -17,11 +17,11 @@ mariadb-install-db --force --user=root --datadir=/var/lib/mysql/lockbench `
 
 // containMySQL starts one container of a MariaDB, whose data lie in the volume that
 // its image has.
-func containMySQL(ctx context.Context, e *engine, image string, _ Options) (*box, lock.Endpoint, error) {
+func containMySQL(ctx context.Context, e *engine, image string, o Options) (*box, lock.Endpoint, error) {
 	b, err := e.launch(ctx, imaged{
 		kind: "mysql", image: image, user: "0", programs: []string{"mariadbd"}, port: "3306/tcp",
 		first: mysqlFirst + strings.Join(mysqlInstall(), " "),
-		args: append(mysqlFlags(), "--user=root", "--datadir=/var/lib/mysql/lockbench", "--socket=/tmp/sock", "--pid-file=/tmp/pid",
+		args: append(mysqlFlags(o.Conns), "--user=root", "--datadir=/var/lib/mysql/lockbench", "--socket=/tmp/sock", "--pid-file=/tmp/pid",
 			"--port=3306", "--bind-address=0.0.0.0", "--init-file=/tmp/first.sql"),
 		ready: mysqlReady,
 	})

@@ -32,13 +32,13 @@ func postgresKind() Kind {
 			if _, err := exec.LookPath(filepath.Join(filepath.Dir(path), "initdb")); err != nil {
 				return installed{}, missing("there is no initdb beside " + path + ", which makes the directory of a server; get it with: scripts/servers postgresql")
 			}
-			return installed{path: path, product: "postgresql", version: versionIn(ctx, path, "--version")}, nil
+			return installed{path: path, product: "postgresql", version: versionIn(ctx, path, "--version"), conns: o.Conns}, nil
 		},
 		launch: func(ctx context.Context, i installed, d *tempDir, _ lock.Topology, g *group) (e lock.Endpoint, err error) {
 			r, err := launch(ctx, d, program{
 				path: i.path, unprivileged: true, tree: true, env: []string{"LC_ALL=C"},
 				args: func(ctx context.Context, ports []int, dir string) ([]string, error) {
-					return postgresArgs(ctx, i.path, ports[0], dir)
+					return postgresArgs(ctx, i.path, ports[0], dir, i.conns)
 				},
 				ready: postgresReady,
 				clock: func(ctx context.Context, addr string) (time.Time, error) {
@@ -73,14 +73,14 @@ func postgresKind() Kind {
 
 // postgresArgs makes the directory of a server, and returns the arguments to run
 // it. Its log is written to the disk at each commit, as its default is.
-func postgresArgs(ctx context.Context, path string, port int, dir string) ([]string, error) {
+func postgresArgs(ctx context.Context, path string, port int, dir string, conns int) ([]string, error) {
 	data := filepath.Join(dir, "data")
 	make := exec.CommandContext(ctx, filepath.Join(filepath.Dir(path), "initdb"), append(postgresInit(), "-D", data)...)
 	make.Dir, make.SysProcAttr = dir, childAttr(true)
 	if out, err := make.CombinedOutput(); err != nil {
 		return nil, fmt.Errorf("initdb: %w: %s", err, lastLine(out))
 	}
-	return append(postgresFlags(), "-D", data, "-k", dir, "-p", strconv.Itoa(port), "-c", "listen_addresses=127.0.0.1"), nil
+	return append(postgresFlags(conns), "-D", data, "-k", dir, "-p", strconv.Itoa(port), "-c", "listen_addresses=127.0.0.1"), nil
 }
 
 // postgresInit are the arguments of initdb beside the directory.
@@ -89,9 +89,9 @@ func postgresInit() []string {
 }
 
 // postgresFlags are the arguments of a server beside its address and its paths.
-func postgresFlags() []string {
+func postgresFlags(conns int) []string {
 	return []string{
-		"-c", "max_connections=1000", "-c", "shared_buffers=64MB", "-c", "shared_memory_type=mmap", "-c", "dynamic_shared_memory_type=mmap",
+		"-c", "max_connections=" + strconv.Itoa(max(1000, conns)), "-c", "shared_buffers=64MB", "-c", "shared_memory_type=mmap", "-c", "dynamic_shared_memory_type=mmap",
 	}
 }
 

@@ -15,11 +15,11 @@ initdb %s
 echo 'host all all all trust' >>"$PGDATA/pg_hba.conf"`
 
 // containPostgres starts one container of a PostgreSQL.
-func containPostgres(ctx context.Context, e *engine, image string, _ Options) (*box, lock.Endpoint, error) {
+func containPostgres(ctx context.Context, e *engine, image string, o Options) (*box, lock.Endpoint, error) {
 	b, err := e.launch(ctx, imaged{
 		kind: "postgresql", image: image, user: "postgres", programs: []string{"postgres"}, port: "5432/tcp", tree: true,
 		first: fmt.Sprintf(postgresFirst, strings.Join(postgresInit(), " ")),
-		args:  append(postgresFlags(), "-p", "5432", "-c", "listen_addresses=*", "-c", "unix_socket_directories="),
+		args:  append(postgresFlags(o.Conns), "-p", "5432", "-c", "listen_addresses=*", "-c", "unix_socket_directories="),
 		ready: postgresReady,
 	})
 	if err != nil {

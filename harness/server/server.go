@@ -75,6 +75,9 @@ type Options struct {
 	// Killed.LosePower disturb, where this machine has what that takes. It is of use with
 	// Persist.
 	Disks bool
+	// Conns is how many connections of clients a server that is started takes at least. Not
+	// less than a thousand are taken by each kind: 0 asks for no more.
+	Conns int
 	// Embeds says, by kind, which setting of the environment, NAME=VALUE, makes such a
 	// server of this program when it is run again as a child. Nil, which is also what
 	// FromEnv gives, says that it cannot be one; etcdchild.Embeds is for programs that

@@ -16,7 +16,7 @@
 //
 // The kit: [Wait] and [Poll] wait for a held key, [Over] says why a wait is over, a
 // [Keeper] renews leases, [Config.Bounded] and [Config.GiveBack] tidy up, and
-// [Config.Step] is where a fault may strike. [Guard] and [Do] are for who holds a key.
+// [Config.Step] is where a fault may strike. [Guard], [Do] and [KeyOf] are for who wants a key.
 package lock
 
 import (
