@@ -15,10 +15,13 @@ import (
 	"github.com/lockbench/lockbench/results"
 )
 
-// The bounds of a sale. A Redis takes 10 000 connections unless it is told otherwise.
+// maxBuyers bounds a sale: a Redis takes 10 000 connections unless it is told otherwise.
+const maxBuyers = 9000
+
+// The connections of a sale, unless -conns says otherwise.
 const (
-	maxBuyers = 9000
-	byURL     = 100 // connections to a server that somebody else may use, unless -conns says more
+	pooled = 16  // for each process, as in the pool of an application
+	shared = 100 // of all processes, to a server that a URL names and others may use
 )
 
 func seckillCommand(commit string) command {
@@ -66,7 +69,7 @@ shorter than the work.`,
 			fs.Var(bounded[int]{&t.Procs, whole(1, results.MaxProcs)}, "procs", "`number` of processes in which the buyers live; those of a lock in memory live in one")
 			fs.Var(bounded[int]{&j.repeat, whole(1, 1000)}, "repeat", "hold the sale this `often` for each lock")
 			fs.Var(bounded[time.Duration]{&j.ttl, lasting}, "ttl", "`time` that a lease lasts")
-			fs.Var(bounded[int]{&j.conns, whole(1, maxBuyers)}, "conns", fmt.Sprintf("most `connections` of all buyers together (default one for each buyer, or %d to a server that a URL names)", byURL))
+			fs.Var(bounded[int]{&j.conns, whole(1, maxBuyers)}, "conns", fmt.Sprintf("most `connections` of all buyers together (default %d for each process, and one for each buyer where a lock ends with its connection; %d to a server that a URL names)", pooled, shared))
 			fs.Var(bounded[int]{&j.seed, whole(0, 1<<53)}, "seed", "`number` that the random pauses come from")
 			fs.StringVar(&j.out, "out", "", "append the sales to this `file`, one line of JSON each")
 			j.from.flags(fs)
@@ -194,7 +197,7 @@ func (j *seckillJob) sell(ctx context.Context, std stdio, b *bank, variants []lo
 				return err
 			}
 			s.Seed = uint64(j.seed + round)
-			s.Config = lock.Config{TTL: j.ttl, Conns: j.connsOf(rig)}
+			s.Config = lock.Config{TTL: j.ttl, Conns: j.connsOf(s.Variant, rig)}
 			sale, err := rig.Sell(ctx, s)
 			if ctx.Err() != nil {
 				return exit{exitInterrupted, fmt.Errorf("interrupted: %d of %d sales are finished", len(j.held), total)}
@@ -223,15 +226,19 @@ func (j *seckillJob) sell(ctx context.Context, std stdio, b *bank, variants []lo
 	return nil
 }
 
-// connsOf is how many connections all buyers have together to the server of rig.
-func (j *seckillJob) connsOf(rig *harness.Rig) int {
+// connsOf is how many connections the buyers of v have together to the server of rig. Where
+// a lock ends with its connection, who waits for it has one, too.
+func (j *seckillJob) connsOf(v lock.Variant, rig *harness.Rig) int {
+	most := pooled * j.terms.Procs
 	switch {
 	case j.conns > 0:
 		return j.conns
 	case rig.Server != nil && rig.Server.Source == server.URL:
-		return min(max(byURL, 2*j.terms.Procs), max(j.terms.Buyers, 2*j.terms.Procs))
+		most = shared
+	case v.Frees == lock.ByConnection:
+		most = j.terms.Buyers
 	}
-	return j.terms.Buyers
+	return max(min(most, j.terms.Buyers), 2*j.terms.Procs)
 }
 
 // judged is an error if a lock lost units that promised to exclude, or if the sale
