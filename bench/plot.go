@@ -16,11 +16,13 @@ func plotCommand() command {
 		name: "plot", args: "[-in F.jsonl…] [-out DIR] [F.jsonl…]",
 		does: "draws stored runs as SVG and PNG, with a summary of the numbers",
 		more: `
+Files of seckill -out are drawn, too, as pictures of their own.
+
 A line that is no run is reported with its file and number and passed over; what
 remains is drawn, and the exit status is 1.`,
 		setup: func(fs *flag.FlagSet) func(context.Context, stdio) error {
 			var in []string
-			fs.Var(&list[string]{values: &in, parse: filename}, "in", "results `files` of run; also the words after the flags")
+			fs.Var(&list[string]{values: &in, parse: filename}, "in", "results `files` of run or seckill; also the words after the flags")
 			dir := fs.String("out", ".", "`directory` of the pictures and of "+plots.SummaryFile+"; made if need be")
 			return func(ctx context.Context, std stdio) error {
 				return drawFiles(ctx, std, append(in, fs.Args()...), *dir)
@@ -30,6 +32,28 @@ remains is drawn, and the exit status is 1.`,
 }
 
 func drawFiles(ctx context.Context, std stdio, files []string, dir string) error {
+	runs, sales := apart(files, ofSales)
+	if len(sales) > 0 {
+		if err := drawSales(ctx, std, sales, dir); err != nil || len(runs) == 0 {
+			return err
+		}
+	}
+	return drawRuns(ctx, std, runs, dir)
+}
+
+// apart splits files into those that are, and those that are not, such.
+func apart(files []string, such func(string) bool) (not, are []string) {
+	for _, name := range files {
+		if such(name) {
+			are = append(are, name)
+		} else {
+			not = append(not, name)
+		}
+	}
+	return not, are
+}
+
+func drawRuns(ctx context.Context, std stdio, files []string, dir string) error {
 	runs, damaged, err := readRuns(ctx, std, "lockbench plot", files)
 	if err != nil {
 		return err

@@ -43,8 +43,8 @@ All buyers begin at the same instant. Each takes the lock of its good, whose key
 derived from the good (lock.Do and lock.KeyOf), reads how many units are left, works,
 and writes one less. The stock lies in memory that the processes share, with nothing
 else to protect it: where two buyers are inside, both read the same number, and a unit
-is lost. Who has not got the lock within -wait pauses for a random time and tries again,
-and gives up after -tries.
+is lost. Who has not got the lock within -wait pauses for a random time of up to -wait and
+tries again, and gives up after -tries.
 
 Each round begins with a sale without any lock: it must lose units, or these terms show
 nothing. The exit status is 1 if a lock lost a unit that promises to exclude others. One

@@ -64,19 +64,12 @@ func newTill(t results.Terms) *till {
 	}}
 }
 
-// The pause before try n is drawn evenly from [0, pauseBase·2ⁿ], and no more than pauseMax:
-// full jitter, as in lock.Retry.
-const (
-	pauseBase = 25 * time.Millisecond
-	pauseMax  = 400 * time.Millisecond
-)
-
 // closingSale is what one attempt may take beyond its wait: the lock's own time-outs.
 const closingSale = 30 * time.Second
 
 // longestSale is the longest that a buyer may take.
 func longestSale(t results.Terms) time.Duration {
-	return time.Duration(t.Tries) * (t.Wait + t.Work + pauseMax + closingSale)
+	return time.Duration(t.Tries) * (2*t.Wait + t.Work + closingSale)
 }
 
 // buy is one buyer: from the start of the sale it tries to buy one unit of its good.
@@ -90,8 +83,8 @@ func (w *worker) buy(ctx context.Context, own int) {
 	}
 	for try := range t.Tries {
 		if try > 0 {
-			bound := min(pauseMax, pauseBase<<min(try-1, 10))
-			if !w.sleepers[own].reached(w.clock.now() + pauses.Int64N(int64(bound)+1)) {
+			// Up to as long as the wait was, or all who gave up at one instant would be back at one.
+			if !w.sleepers[own].reached(w.clock.now() + pauses.Int64N(int64(t.Wait)+1)) {
 				break
 			}
 		}
@@ -102,7 +95,7 @@ func (w *worker) buy(ctx context.Context, own int) {
 			return
 		}
 	}
-	w.sale.gaveUp(w.clock.now()-w.zero, w.clock.now())
+	w.sale.gaveUp(w.zero, w.clock.now())
 }
 
 // visit is one attempt of a buyer. It reports whether the buyer was let in.
@@ -113,13 +106,16 @@ func (w *worker) visit(ctx context.Context, o *op) (served bool) {
 		w.shop(ctx, o)
 		return nil
 	}
+	bounded, cancel := context.WithTimeout(ctx, w.spec.Sale.Wait)
+	defer cancel()
 	var err error
 	if len(w.lockers) == 0 {
-		err = inside(ctx)
+		err = inside(bounded)
 	} else {
-		bounded, cancel := context.WithTimeout(ctx, w.spec.Sale.Wait)
 		err = lock.Do(bounded, w.lockers[o.own%len(w.lockers)], w.names[o.key], inside)
-		cancel()
+	}
+	if !served && !errors.Is(err, lock.ErrUncertain) && (errors.Is(err, lock.ErrHeld) || bounded.Err() != nil && isContext(err)) {
+		return false // another had it all the time
 	}
 	w.sale.returned(served, err, w.clock.now())
 	return served
@@ -175,7 +171,7 @@ func (t *till) served(o *op, bought, late bool) {
 	}
 }
 
-// returned takes down how the call of the lock came back.
+// returned takes down how the call of the lock came back, if not for want of the key.
 func (t *till) returned(served bool, err error, now int64) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -186,7 +182,6 @@ func (t *till) returned(served bool, err error, now int64) {
 	case err == nil:
 	case served && errors.Is(err, lock.ErrLost):
 		t.Lost++
-	case !served && (isContext(err) || errors.Is(err, lock.ErrHeld)) && !errors.Is(err, lock.ErrUncertain):
 	default:
 		t.Errors++
 		if t.First == "" {
@@ -196,9 +191,9 @@ func (t *till) returned(served bool, err error, now int64) {
 }
 
 // gaveUp takes down that a buyer has gone without having been let in.
-func (t *till) gaveUp(after, now int64) {
+func (t *till) gaveUp(since, now int64) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	_ = t.GaveUp.Record(after)
+	_ = t.GaveUp.Record(now - since)
 	t.End = max(t.End, now)
 }
