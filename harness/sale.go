@@ -131,7 +131,7 @@ func (w *worker) shop(ctx context.Context, o *op) {
 	left := stock.Load()
 	w.hold(o.own, w.spec.Sale.Work)
 	o.freed = w.clock.now()
-	late := w.spec.late(ctx, o)
+	late := late(ctx, int64(w.config.TTL), w.variant.Caps.Has(lock.Renew), o)
 	if left > 0 {
 		stock.Store(left - 1)
 	}
@@ -139,21 +139,21 @@ func (w *worker) shop(ctx context.Context, o *op) {
 	w.sale.served(o, left > 0, late)
 }
 
-// late tells whether the lease may have ended by itself before the write of o: it could
-// have been granted a whole TTL ago, and either the guard has ended for that, or the time
-// inside alone was that long, or the guard could not tell since the bound of the wait had
-// passed. A lease that was younger must have excluded others.
-func (s *Spec) late(guard context.Context, o *op) bool {
-	ttl := int64(s.Config.TTL)
-	if o.freed-o.called < ttl {
-		return false
-	}
+// late tells whether the lease may have ended by itself before the write of o. A lease that
+// was granted less than a TTL ago has not. Of an older one the guard tells; where that ended
+// before, with the bound of the wait, the time inside does, and so it does of a lock whose
+// guard knows nothing. A lock that renews keeps a lease for longer than its TTL.
+func late(guard context.Context, ttl int64, renews bool, o *op) bool {
 	inside := o.freed - o.granted
 	switch {
-	case errors.Is(context.Cause(guard), lock.ErrLost), inside >= ttl:
+	case o.freed-o.called < ttl:
+		return false
+	case errors.Is(context.Cause(guard), lock.ErrLost):
 		return true
+	case renews:
+		return guard.Err() != nil && inside >= ttl
 	}
-	return guard.Err() != nil && inside >= ttl/2
+	return inside >= ttl || guard.Err() != nil && inside >= ttl/2
 }
 
 // served takes down that a buyer was let in, and got a unit unless there was none left.
