@@ -59,7 +59,7 @@ func saleTable(w io.Writer, held []results.Sale) error {
 
 func saleRow(name string, list []*results.Sale) []string {
 	exact := 0
-	worst, why := list[0], ""
+	worst, why := middle(list, (*results.Sale).Bought), "" // of those that lost alike
 	for _, s := range list {
 		if s.Lost() == 0 {
 			exact++

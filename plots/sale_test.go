@@ -74,7 +74,7 @@ func TestSalesPage(t *testing.T) {
 	if got := strings.Join(names, " "); got != "none redis-a redis-b peer-c etcd-d" {
 		t.Errorf("rows %s", got)
 	}
-	if got, want := all[0].title(), "Flash sale: without a lock 18 of 20 units are lost, with 4" + space + "locks none"; got != want {
+	if got, want := all[0].title(), "Flash sale: without a lock 18 of 20 units are lost, with 4"+space+"locks none"; got != want {
 		t.Errorf("title %q, want %q", got, want)
 	}
 	if got, want := all[1].title(), "Flash sale: without a lock 18 of 20 units are lost, leases too short for the work lose some"; got != want {
