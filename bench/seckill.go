@@ -198,7 +198,7 @@ func (j *seckillJob) sell(ctx context.Context, std stdio, b *bank, variants []lo
 			}
 			s.Seed = uint64(j.seed + round)
 			s.Config = lock.Config{TTL: j.ttl, Conns: j.connsOf(s.Variant, rig)}
-			sale, err := rig.Sell(ctx, s)
+			sale, err := afterRest(ctx, rest, func() (results.Sale, error) { return rig.Sell(ctx, s) })
 			if ctx.Err() != nil {
 				return exit{exitInterrupted, fmt.Errorf("interrupted: %d of %d sales are finished", len(j.held), total)}
 			}
@@ -224,6 +224,25 @@ func (j *seckillJob) sell(ctx context.Context, std stdio, b *bank, variants []lo
 		return fmt.Errorf("%d of %d sales could not be held, the first: %w", failed, total, first)
 	}
 	return nil
+}
+
+// rest is how long a server may go on with what buyers have given up waiting for, so that
+// it takes nobody in.
+const rest = 10 * time.Second
+
+// afterRest is what sell returns, at the third attempt if need be, each after a rest.
+func afterRest(ctx context.Context, rest time.Duration, sell func() (results.Sale, error)) (s results.Sale, err error) {
+	for range 3 {
+		if s, err = sell(); err == nil {
+			return s, nil
+		}
+		select {
+		case <-ctx.Done():
+			return s, err
+		case <-time.After(rest):
+		}
+	}
+	return s, err
 }
 
 // connsOf is how many connections the buyers of v have together to the server of rig. Where

@@ -2,12 +2,16 @@ package bench
 
 import (
 	"bufio"
+	"context"
+	"errors"
 	"os"
 	"path/filepath"
 	"regexp"
 	"strings"
 	"syscall"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/lockbench/lockbench/results"
 )
@@ -152,5 +156,33 @@ func TestSeckillVerdict(t *testing.T) {
 		if (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: got %v, want %q", c.name, err, c.want)
 		}
+	}
+}
+
+// A sale that could not begin is held after a rest, but not for ever, nor after Ctrl-C.
+func TestSeckillAfterARest(t *testing.T) {
+	busy := errors.New("busy")
+	for _, c := range []struct {
+		name        string
+		interrupted bool
+		fails, want int
+	}{{"at once", false, 0, 1}, {"at last", false, 2, 3}, {"never", false, 9, 3}, {"interrupted", true, 9, 1}} {
+		synctest.Test(t, func(t *testing.T) {
+			ctx, cancel := context.WithCancel(t.Context())
+			defer cancel()
+			if c.interrupted {
+				cancel()
+			}
+			asked := 0
+			_, err := afterRest(ctx, time.Minute, func() (results.Sale, error) {
+				if asked++; asked <= c.fails {
+					return results.Sale{}, busy
+				}
+				return results.Sale{}, nil
+			})
+			if asked != c.want || (err == nil) != (c.fails < c.want) {
+				t.Errorf("%s: asked %d times, got %v", c.name, asked, err)
+			}
+		})
 	}
 }

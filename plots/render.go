@@ -132,6 +132,11 @@ func (n *panel) sides(_, numbers bool) (left, right vg.Length) {
 		}
 	}
 	if n.rows {
+		for _, h := range n.headings { // at the edge of the page, before the data of the first panel
+			if numbers && left > 8 {
+				left = max(left, style(labelSize-0.5, nil, true).Width(h.text)+8)
+			}
+		}
 		return left, n.gutter() + 6
 	}
 	if n.spots {

@@ -324,18 +324,18 @@ func (m *market) title() string {
 			late = append(late, s.name)
 		}
 	}
-	parts := []string{}
+	if len(broken) > 0 {
+		return "Flash sale: " + strings.Join(broken, " and ") + " lost units, a violation"
+	}
+	if len(late) > 0 {
+		return fmt.Sprintf("Flash sale under leases that are too short: %s lost units, %d did not", plural(len(late), "lock"), kept)
+	}
+	var parts []string
 	if without != "" {
 		parts = append(parts, without)
 	}
 	if kept > 0 {
 		parts = append(parts, "with "+plural(kept, "lock")+" none")
-	}
-	if len(late) > 0 {
-		parts = append(parts, "leases too short for the work lose some")
-	}
-	if len(broken) > 0 {
-		parts = append(parts, strings.Join(broken, " and ")+" lost some, a violation")
 	}
 	return "Flash sale: " + strings.Join(parts, ", ")
 }
@@ -346,8 +346,8 @@ func (m *market) caption() []remark {
 	for i := range m.stands {
 		n = max(n, len(m.stands[i].sales))
 	}
-	how := fmt.Sprintf("Medians of up to %s of each lock; whiskers: least and greatest. Red crosses: updates of the stock that another one wrote over. A buyer waits at most %v, %d times; ≥: some gave up after so long, and count as long as they waited.",
-		plural(n, "sale"), span(t.Wait), t.Tries)
+	how := fmt.Sprintf("Medians of up to %s of each lock; whiskers: least and greatest. Red crosses: updates of the stock that another one wrote over. A buyer waits at most %v, %s; ≥: some gave up after so long, and count as long as they waited.",
+		plural(n, "sale"), span(t.Wait), plural(t.Tries, "time"))
 	var servers []results.Server
 	embedded := false
 	for i := range m.stands {
