@@ -10,6 +10,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/go-sql-driver/mysql"
+	"github.com/jackc/pgx/v5/stdlib"
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"github.com/lockbench/lockbench/impls/lock"
@@ -88,7 +90,7 @@ func (s *Server) Outlasts(ctx context.Context, d time.Duration, busy bool) (bool
 	if s.Kind != "mysql" && s.Kind != "postgresql" || len(s.Deployment.Nodes) == 0 {
 		return false, ErrNoSessions
 	}
-	db, err := openSQL(s.Deployment.Nodes[0])
+	db, err := plainSQL(s.Deployment.Nodes[0])
 	if err != nil {
 		return false, err
 	}
@@ -113,6 +115,27 @@ func (s *Server) Outlasts(ctx context.Context, d time.Duration, busy bool) (bool
 	}
 	_, err = conn.ExecContext(ctx, "SELECT 1")
 	return err == nil, ctx.Err()
+}
+
+// plainSQL is openSQL for sessions that have all the defaults of the server.
+func plainSQL(e lock.Endpoint) (*sql.DB, error) {
+	if isPostgres(e) {
+		o, err := postgresConfig(e)
+		if err != nil {
+			return nil, err
+		}
+		o.AfterConnect = nil
+		return stdlib.OpenDB(*o), nil
+	}
+	o, err := mysqlConfig(e)
+	if err != nil {
+		return nil, err
+	}
+	connector, err := mysql.NewConnector(o)
+	if err != nil {
+		return nil, errNoMySQL
+	}
+	return sql.OpenDB(connector), nil
 }
 
 // sleep is a statement that takes ? seconds.
