@@ -31,6 +31,7 @@ var floors = map[string][]string{
 	"harness/fault":            {"impls/lock", "harness/server", "results"},
 	"harness":                  {"impls/lock", "results", "harness/server", "harness/fault"},
 	"harness/locktest":         {"impls/lock", "harness", "harness/fault"},
+	"harness/safety":           {"impls/lock", "results", "harness", "harness/fault", "harness/server"},
 	"impls/local":              {"impls/lock"},
 	"impls/redis/wire":         {"impls/lock"},
 	"impls/redis/goredis":      {"impls/lock", "impls/redis/wire"},
@@ -48,7 +49,7 @@ var floors = map[string][]string{
 	"bench/tests":              nil,
 	"bench/lockbench":          {"bench"},
 	"bench/theory":             {"impls", "impls/lock", "results", "harness", "harness/server"},
-	"bench":                    {"impls", "impls/lock", "results", "harness", "harness/server", "harness/server/etcdchild", "harness/fault", "plots"},
+	"bench":                    {"impls", "impls/lock", "results", "harness", "harness/server", "harness/server/etcdchild", "harness/fault", "harness/safety", "plots"},
 
 	// What only tests import.
 	"impls/redis/internal/redistest": {"impls/lock", "impls/redis/wire", "impls/redis/goredis", "impls/redis/redigo", "impls/redis/rueidis", "harness/server"},
