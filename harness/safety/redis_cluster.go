@@ -4,6 +4,7 @@ import (
 	"context"
 	"net"
 	"slices"
+	"time"
 
 	"github.com/redis/go-redis/v9"
 
@@ -94,19 +95,14 @@ func (m *move) keys(ctx context.Context) ([]string, error) {
 
 // carry moves keys.
 func (m *move) carry(ctx context.Context, keys []string) error {
-	if len(keys) == 0 {
-		return nil
-	}
 	host, port, err := net.SplitHostPort(m.to.Options().Addr)
 	if err != nil {
 		return failed("%v", err)
 	}
-	args := []any{"MIGRATE", host, port, "", 0, 5000, "KEYS"}
 	for _, k := range keys {
-		args = append(args, k)
-	}
-	if err := m.from.Do(ctx, args...).Err(); err != nil {
-		return failed("MIGRATE: %v", err)
+		if err := m.from.Migrate(ctx, host, port, k, 0, 5*time.Second).Err(); err != nil {
+			return failed("MIGRATE: %v", err)
+		}
 	}
 	return nil
 }
