@@ -176,6 +176,9 @@ func span(text string) (time.Duration, error) {
 	if err != nil || d < 0 {
 		return 0, errors.New("want a time with its unit, such as 500ms or 2s")
 	}
+	if d > lock.MaxTTL {
+		return 0, fmt.Errorf("want at most %v", lock.MaxTTL)
+	}
 	return d, nil
 }
 

@@ -378,6 +378,9 @@ func TestLockBadInput(t *testing.T) {
 		{"two servers", "-redis " + url + "," + url + " -key k -- true", exitMisuse, "takes 1 server, 2 are named"},
 		{"two for a majority", "-algo redis-redlock -redis " + url + "," + url + " -key k -- true", exitFailure, "an odd number of independent servers from 3, and 2 are given: it goes on without 1 of 3"},
 		{"wait", "-wait soon -redis " + url + " -key k -- true", exitMisuse, "want a time with its unit"},
+		{"endless wait", "-wait 2562047h -redis " + url + " -key k -- true", exitMisuse, "-wait: want at most 876000h0m0s"},
+		{"endless lease", "-ttl 2562047h -redis " + url + " -key k -- true", exitMisuse, "-ttl: want at most 876000h0m0s"},
+		{"long session", "-algo zk-sequential -ttl 600h -zookeeper zookeeper://" + closed + " -key k -- true", exitFailure, "at most 596h31m23.647s"},
 		{"closed port", "-redis " + url + " -key k -- true", exitFailure, "refused"},
 		{"MariaDB", "-redis redis://" + unfriendly(t) + " -key k -- true", exitFailure, "no Redis"},
 	} {

@@ -131,6 +131,8 @@ func TestRunBadInput(t *testing.T) {
 		{"no owners", []string{"-owners", "0"}, exitMisuse, "-owners: want whole numbers from 1"},
 		{"hold", []string{"-hold", "1"}, exitMisuse, "-hold: "},
 		{"time", []string{"-for", "-1s"}, exitMisuse, "want a time with its unit"},
+		{"endless lease", []string{"-ttl", "2562047h"}, exitMisuse, "-ttl: want a time with its unit, such as 500ms or 2s, above 0 and at most 876000h0m0s"},
+		{"endless fault", []string{"-fault", "pause@2562047h+1h"}, exitMisuse, "\"2562047h\" is no time after the start"},
 		{"fault", []string{"-fault", "explode"}, exitMisuse, "pause@2s+300ms"},
 		{"seed", []string{"-seed", "-1"}, exitMisuse, "want a whole number from 0"},
 		{"format", []string{"-format", "xml"}, exitMisuse, "want text, json or benchfmt"},

@@ -118,6 +118,9 @@ func runnableP99(a, b []uint64) float64 {
 	}
 	total := uint64(0)
 	for i := range b {
+		if b[i] < a[i] { // a worker that has ended is missing
+			return math.NaN()
+		}
 		total += b[i] - a[i]
 	}
 	if total == 0 {

@@ -67,6 +67,16 @@ func TestJudge(t *testing.T) {
 	}
 }
 
+// Counts that are less than before, since a worker has ended, tell nothing.
+func TestRunnableOfFewer(t *testing.T) {
+	before := make([]uint64, len(runnableHistogram().Counts))
+	after := slices.Clone(before)
+	before[0], after[1] = 5, 100
+	if p := runnableP99(before, after); !math.IsNaN(p) {
+		t.Errorf("99th percentile %v, want NaN", p)
+	}
+}
+
 // A harness that stood ready and did not run is too slow, unless the machine was full.
 func TestJudgeRunnable(t *testing.T) {
 	h := runnableHistogram()

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -98,4 +99,12 @@ func take(b *testing.B, goroutines, first, end int, do func(i int) error) {
 	if b.Failed() {
 		b.FailNow()
 	}
+}
+
+// inUse is the memory in bytes, heap and stacks.
+func inUse() float64 {
+	runtime.GC()
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return float64(m.HeapAlloc + m.StackInuse)
 }

@@ -14,13 +14,15 @@ import (
 	"github.com/lockbench/lockbench/impls/lock"
 )
 
-// database opens the one that a server of kind was started with.
+// database opens the one that a server of kind was started with, for statements that
+// may take their time.
 func database(kind string, ep lock.Endpoint) (*sql.DB, error) {
 	if kind == "postgresql" {
 		o, err := pgx.ParseConfig(ep.Reveal())
 		if err != nil {
 			return nil, err
 		}
+		o.RuntimeParams["statement_timeout"] = "0"
 		return stdlib.OpenDB(*o), nil
 	}
 	u, err := url.Parse(ep.Reveal())
@@ -30,6 +32,7 @@ func database(kind string, ep lock.Endpoint) (*sql.DB, error) {
 	o := mysql.NewConfig()
 	o.User, o.Net, o.Addr, o.DBName = u.User.Username(), "tcp", u.Host, strings.Trim(u.Path, "/")
 	o.Passwd, _ = u.User.Password()
+	o.Params = map[string]string{"autocommit": "1 /*M!100300 , max_statement_time = 0 */"}
 	c, err := mysql.NewConnector(o)
 	if err != nil {
 		return nil, err

@@ -17,12 +17,15 @@ const (
 	MaxTogether = 64
 	MaxRTT      = 10 * time.Second
 	MaxTime     = 24 * time.Hour // of a phase of the run, and the mean of a hold or a pause
+
+	// MaxTTL bounds the durations of a lock's configuration. Locks take no longer ones.
+	MaxTTL = 100 * 365 * 24 * time.Hour
 )
 
 // Dimensions lists every dimension, in the order of the names of trials. A new one is an
 // entry here, and the code that acts on it.
 func Dimensions() []Dimension {
-	const longest = float64(MaxTime / time.Second)
+	const longest, lasting = float64(MaxTime / time.Second), float64(MaxTTL / time.Second)
 	return []Dimension{
 		{Name: "algo", of: func(r *Run) string { return r.Algo }},
 		{Name: "client", of: func(r *Run) string { return r.Client }},
@@ -79,24 +82,24 @@ func Dimensions() []Dimension {
 			Help: "`times` that a proxy adds to each round trip to the servers, such as 0,0.2ms,1ms; 0 is no proxy",
 			load: func(l *Load) any { return &l.RTT }},
 
-		{Name: "ttl", Kind: Span, Default: "10s", Min: 1e-9, Parts: Crowded, Served: true, Caption: "lease {}",
+		{Name: "ttl", Kind: Span, Default: "10s", Min: 1e-9, Max: lasting, Parts: Crowded, Served: true, Caption: "lease {}",
 			Help:   "`lifetimes` of a lease that nobody renews",
 			config: "ttl_ns"},
-		{Name: "renew", Kind: Span, Parts: Crowded, Served: true,
+		{Name: "renew", Kind: Span, Max: lasting, Parts: Crowded, Served: true,
 			Help:   "`times` between renewals, for the variants that renew (default a third of -ttl)",
 			config: "renew_ns"},
-		{Name: "retry", Kind: Span, Default: "2ms", Min: 1e-9, Parts: Crowded, Served: true, Caption: "first retry within {}",
+		{Name: "retry", Kind: Span, Default: "2ms", Min: 1e-9, Max: lasting, Parts: Crowded, Served: true, Caption: "first retry within {}",
 			Help:   "first `delays` of the polling variants",
 			config: "retry.delay_ns"},
-		{Name: "retry-max", Kind: Span, Default: "32ms", Parts: Crowded, Served: true, Caption: "retries at most {} apart",
+		{Name: "retry-max", Kind: Span, Default: "32ms", Max: lasting, Parts: Crowded, Served: true, Caption: "retries at most {} apart",
 			Help:   "longest `delays` of the polling variants",
 			config: "retry.max_ns"},
 		{Name: "retry-fixed", Kind: Flag, Default: "false", Parts: Crowded, Served: true, config: "retry.fixed"},
 		{Name: "retry-limit", Kind: Whole, Default: "0", Parts: Crowded, Served: true, config: "retry.limit"},
-		{Name: "timeout", Kind: Span, Default: "3s", Parts: Crowded, Served: true, Caption: "commands bounded by {}",
+		{Name: "timeout", Kind: Span, Default: "3s", Max: lasting, Parts: Crowded, Served: true, Caption: "commands bounded by {}",
 			Help:   "`times` for one command to the server",
 			config: "timeout_ns"},
-		{Name: "node-timeout", Kind: Span, Default: "50ms", Parts: Crowded, Served: true,
+		{Name: "node-timeout", Kind: Span, Default: "50ms", Max: lasting, Parts: Crowded, Served: true,
 			Help:   "`times` for one command to one of several servers, of which most are enough (default a twentieth of -ttl, at most 50ms)",
 			config: "node_timeout_ns"},
 		{Name: "conns", Kind: Whole, Max: MaxOwners, Parts: Crowded, Served: true,
@@ -105,7 +108,7 @@ func Dimensions() []Dimension {
 		{Name: "cohort-passes", Kind: Whole, Default: "256", Min: 1, Max: 1 << 30, Parts: Crowded, Served: true,
 			Help:   "most `passes` of a lease inside a client while another waits, for redis-cohort",
 			config: "cohort.passes"},
-		{Name: "cohort-time", Kind: Span, Default: "100ms", Min: 1e-9, Parts: Crowded, Served: true,
+		{Name: "cohort-time", Kind: Span, Default: "100ms", Min: 1e-9, Max: lasting, Parts: Crowded, Served: true,
 			Help:   "longest `times` that owners of one client go on passing a lease while another waits, for redis-cohort",
 			config: "cohort.time_ns"},
 		{Name: "writer-preference", Key: "prefer-writers", Kind: Flag, Default: "false", Parts: Crowded, Served: true, Caption: "writers go first",

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"strings"
 	"time"
+
+	"github.com/lockbench/lockbench/impls/lock"
 )
 
 // A form is how one fault is written: NAME@AT, then +FOR if it lasts, then :ARG, then
@@ -131,11 +133,12 @@ func Parse(text string) (Fault, error) {
 		text, name, strings.Join(names, ", "))
 }
 
-// read reads what stands behind the @.
+// read reads what stands behind the @. Times of more than lock.MaxTTL are none, so that
+// two of them can be added.
 func (f form) read(text string) (w written, err error) {
 	text, more, some := strings.Cut(text, ":")
 	at, lasts, long := strings.Cut(text, "+")
-	if w.at, err = time.ParseDuration(at); err != nil || w.at < 0 {
+	if w.at, err = time.ParseDuration(at); err != nil || w.at < 0 || w.at > lock.MaxTTL {
 		return w, fmt.Errorf("%q is no time after the start: want %s", at, f.example)
 	}
 	if long != f.lasts {
@@ -144,7 +147,7 @@ func (f form) read(text string) (w written, err error) {
 		}
 		return w, fmt.Errorf("it does not say for how long: want %s", f.example)
 	}
-	if w.lasts, err = time.ParseDuration(lasts); long && (err != nil || w.lasts <= 0) {
+	if w.lasts, err = time.ParseDuration(lasts); long && (err != nil || w.lasts <= 0 || w.lasts > lock.MaxTTL) {
 		return w, fmt.Errorf("%q is no length of time: want %s", lasts, f.example)
 	}
 	if f.arg != none {
@@ -174,7 +177,7 @@ func (f form) readArg(text string, w *written) (err error) {
 		}
 		return nil
 	}
-	if w.by, err = time.ParseDuration(text); err != nil || w.by == 0 || w.by < 0 && f.arg != signed {
+	if w.by, err = time.ParseDuration(text); err != nil || w.by == 0 || w.by < 0 && f.arg != signed || w.by.Abs() > lock.MaxTTL {
 		return fmt.Errorf("%q is no length of time: want %s", text, f.example)
 	}
 	return nil

@@ -3,6 +3,8 @@ package locktest
 import (
 	"context"
 	"errors"
+	"math"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -39,6 +41,14 @@ func leaseCases() []Case {
 		{
 			Name: "extend", Needs: lock.Extend, run: extend,
 			Sentence: "Extend sets the remaining time of the lease to ttl from now, or returns ErrLost.",
+		},
+		{
+			Name: "extend-range", Needs: lock.Extend, run: extendRange,
+			Sentence: "A ttl that is not above 0, or beyond MaxTTL, is refused with ErrRange, and the lease stays as it was.",
+		},
+		{
+			Name: "ttl-range", store: true, run: ttlRange,
+			Sentence: "A TTL beyond what the engine can hold is refused with an error that wraps ErrRange and says how much that is.",
 		},
 		{
 			Name: "fencing", Needs: lock.Fencing, run: fencing,
@@ -276,4 +286,72 @@ func fencing(e *env) {
 	check(e.take(dead, key), "through a new client")
 	e.close(dead)
 	check(e.take(clients[0], key), "after the lease before had ended by itself")
+}
+
+// extendRange extends a lease by times that it cannot last.
+func extendRange(e *env) {
+	key := e.key("k")
+	a, b := e.open(long), e.open(long)
+	lease := e.take(a, key)
+	x, ok := lease.(lock.Extender)
+	if !ok {
+		e.Fatalf("declares extend, but its lease is no lock.Extender")
+	}
+	end := func() time.Time {
+		if d, ok := lease.(lock.Deadliner); ok {
+			return d.Deadline()
+		}
+		return time.Time{}
+	}
+	before := end()
+	for _, ttl := range []time.Duration{math.MinInt64, -1, 0, lock.MaxTTL + 1, math.MaxInt64} {
+		if err := x.Extend(e.Context(), ttl); !errors.Is(err, lock.ErrRange) {
+			e.Broken("extend a lease by %v: %v, want lock.ErrRange", ttl, err)
+		}
+		if at := end(); !at.Equal(before) {
+			e.Broken("a refused extension by %v moved the deadline by %v", ttl, at.Sub(before))
+		}
+	}
+	if e.tryFor(b, key, e.ttl) != nil {
+		e.Violation("a lease of %v ended when it was to be extended by times that it cannot last", long)
+	}
+	e.free(lease)
+}
+
+// ttlRange opens clients whose leases cannot last as long as is asked, and one whose
+// lease is the longest that there is.
+func ttlRange(e *env) {
+	open := func(ttl time.Duration) (lock.Locker, error) {
+		ctx, cancel := context.WithTimeout(e.Context(), e.o.Patience)
+		defer cancel()
+		l, err := e.v.Open(ctx, e.d, e.config(ttl))
+		if err == nil {
+			e.lockers = append(e.lockers, l)
+		}
+		return l, err
+	}
+	for _, ttl := range []time.Duration{lock.MaxTTL + 1, math.MaxInt64} {
+		if _, err := open(ttl); !errors.Is(err, lock.ErrRange) || !strings.Contains(err.Error(), "at most ") {
+			e.Broken("open with a TTL of %v: %v, want lock.ErrRange and how much is too much", ttl, err)
+		}
+	}
+	a, err := open(lock.MaxTTL)
+	switch {
+	case errors.Is(err, lock.ErrRange):
+		return // its engine holds less
+	case err != nil:
+		e.Fatalf("open with the longest TTL: %v", err)
+	}
+	key := e.key("k")
+	sent := time.Now()
+	lease := e.take(a, key)
+	// One that is renewed ends no later than what it is bound to, such as a session. What
+	// is asked of several nodes lasts a little less than on each of them.
+	if d, ok := lease.(lock.Deadliner); ok && !e.v.Caps.Has(lock.Renew) && !d.Deadline().IsZero() && d.Deadline().Before(sent.Add(lock.MaxTTL-lock.MaxTTL/50)) {
+		e.Broken("the lease lasts %v, and %v was asked for and taken", d.Deadline().Sub(sent), lock.MaxTTL)
+	}
+	if e.tryFor(e.open(long), key, e.ttl) != nil {
+		e.Violation("a lease of %v ended at once", lock.MaxTTL)
+	}
+	e.free(lease)
 }

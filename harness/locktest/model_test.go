@@ -59,7 +59,10 @@ func model(k kind, b bug) lock.Variant {
 		if b == "another default" && c.TTL == 0 {
 			c.TTL = time.Minute
 		}
-		m := &modelLocker{kind: k, bug: b, c: c.Filled(), addr: u.Host, shared: &shared, closed: make(chan struct{})}
+		if c, err = c.Checked(lock.MaxTTL); err != nil && b != "takes any ttl" {
+			return nil, err
+		}
+		m := &modelLocker{kind: k, bug: b, c: c, addr: u.Host, shared: &shared, closed: make(chan struct{})}
 		n := m.c.Conns
 		if n == 0 {
 			n = 8

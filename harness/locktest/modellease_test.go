@@ -144,6 +144,9 @@ func (x extendable) Extend(_ context.Context, ttl time.Duration) error {
 	if l.m.bug == "extends nothing" {
 		return nil
 	}
+	if err := lock.CheckTTL(ttl, lock.MaxTTL); err != nil && l.m.bug != "extends by any time" {
+		return err
+	}
 	sent := time.Now()
 	q := request{Op: "renew", Keys: l.keys, Owner: l.owner, TTL: ttl}
 	if l.m.bug == "extends what is gone" {

@@ -3,6 +3,7 @@ package server
 import (
 	"context"
 	"database/sql"
+	"database/sql/driver"
 	"errors"
 	"net"
 	"net/url"
@@ -13,6 +14,7 @@ import (
 
 	"github.com/go-sql-driver/mysql"
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/stdlib"
 
 	"github.com/lockbench/lockbench/impls/lock"
@@ -39,9 +41,31 @@ func openSQL(e lock.Endpoint) (*sql.DB, error) {
 	if err != nil {
 		return nil, errNoMySQL
 	}
-	db := sql.OpenDB(connector)
+	db := sql.OpenDB(writing{connector})
 	db.SetMaxOpenConns(1)
 	return db, nil
+}
+
+// writing makes connections whose statements commit by themselves, may write and may
+// take their time, whatever the defaults of the server are: what is removed has to be
+// gone. What stands behind /*M! is for MariaDB.
+type writing struct{ driver.Connector }
+
+// Connect implements driver.Connector.
+func (w writing) Connect(ctx context.Context) (driver.Conn, error) {
+	conn, err := w.Connector.Connect(ctx)
+	if err != nil {
+		return nil, err
+	}
+	for _, statement := range []string{
+		"SET SESSION autocommit = 1, wait_timeout = 28800, innodb_lock_wait_timeout = 50 /*M!100300 , max_statement_time = 0 */",
+		"SET SESSION TRANSACTION READ WRITE",
+	} {
+		if _, err := conn.(driver.ExecerContext).ExecContext(ctx, statement, nil); err != nil {
+			return nil, errors.Join(err, conn.Close())
+		}
+	}
+	return conn, nil
 }
 
 var (
@@ -87,6 +111,10 @@ func postgresConfig(e lock.Endpoint) (*pgx.ConnConfig, error) {
 		return nil, errNoPostgres // its own may quote the address
 	}
 	o.ConnectTimeout = patience
+	o.AfterConnect = func(ctx context.Context, conn *pgconn.PgConn) error {
+		_, err := conn.Exec(ctx, "SET statement_timeout = 0; SET lock_timeout = 0; SET idle_in_transaction_session_timeout = 0; SET default_transaction_read_only = off").ReadAll()
+		return err
+	}
 	return o, nil
 }
 

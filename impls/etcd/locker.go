@@ -37,7 +37,10 @@ type locker struct {
 }
 
 func open(ctx context.Context, d lock.Deployment, c lock.Config) (lock.Locker, error) {
-	c = c.Filled()
+	c, err := c.Checked(lock.MaxTTL) // Renew, which seconds adds, has the same bound: etcd's own is above both
+	if err != nil {
+		return nil, fmt.Errorf("etcd: %w", err)
+	}
 	client, where, err := Dial(ctx, d, c)
 	if err != nil {
 		return nil, err

@@ -55,7 +55,7 @@ const (
 
 // seconds is the TTL to ask etcd for.
 func seconds(c lock.Config) int64 {
-	return int64((c.TTL + c.Renew + time.Second - 1) / time.Second)
+	return lock.Units(c.TTL+c.Renew, time.Second)
 }
 
 // session is the one in use, or a new one if there is none or its lease has ended.
@@ -81,7 +81,7 @@ func (l *locker) session(ctx context.Context) (*session, error) {
 	}
 	s = &session{id: r.ID, name: strconv.FormatInt(int64(r.ID), 16)}
 	c := l.c
-	c.TTL = time.Duration(r.TTL) * time.Second
+	c.TTL = lock.Lasting(r.TTL, time.Second)
 	s.kept = l.keeper.KeepWith(c, sent, l.batch, s.name, s)
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -51,12 +51,16 @@ func (s *service) open(ctx context.Context, d lock.Deployment, c lock.Config) (*
 	if err := s.check(c); err != nil {
 		return nil, err
 	}
+	c, err := c.Checked(maxTTL)
+	if err != nil {
+		return nil, fmt.Errorf("failover: %w", err)
+	}
 	at, authority, err := s.places(d)
 	if err != nil {
 		return nil, err
 	}
 	l := &locker{
-		service: s, c: c.Filled(), name: registerName(s.Algo, c.Group),
+		service: s, c: c, name: registerName(s.Algo, c.Group),
 		kicked: make(chan struct{}, 1), closed: make(chan struct{}),
 	}
 	for i, e := range s.engines {

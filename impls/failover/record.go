@@ -3,6 +3,8 @@ package failover
 import (
 	"fmt"
 	"time"
+
+	"github.com/lockbench/lockbench/impls/lock"
 )
 
 // A record is what the authority keeps: the epoch and what belongs to it. The zero
@@ -46,7 +48,7 @@ func parse(text string) (r record, err error) {
 		return record{}, fmt.Errorf("failover: the authority has %.80q in the place of its record", text)
 	}
 	r.draining = state == "draining"
-	r.drain, r.longest = time.Duration(drain)*time.Millisecond, time.Duration(longest)*time.Millisecond
+	r.drain, r.longest = lock.Lasting(drain, time.Millisecond), lock.Lasting(longest, time.Millisecond)
 	if r.String() != text {
 		// It could never be swapped for another.
 		return record{}, fmt.Errorf("failover: the authority has %.80q where %q is meant", text, r)

@@ -216,6 +216,9 @@ func registerName(algo, group string) string {
 	return group + algo
 }
 
+// maxTTL keeps what lasts returns, and so the times in a record, below lock.MaxTTL.
+const maxTTL = lock.MaxTTL / 2
+
 // lasts is how long a lease may last beyond the last moment at which its engine was
 // known to be the active one: the TTL, and a quarter of it so that a grant between
 // two such moments still lasts its TTL.

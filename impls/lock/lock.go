@@ -120,7 +120,9 @@ type Switcher interface {
 // Extender is the Lease whose end can be moved (Caps: Extend).
 type Extender interface {
 	// Extend sets the remaining time of the lease to ttl from now, or returns
-	// ErrLost. It is the caller's alternative to a variant that renews.
+	// ErrLost. It is the caller's alternative to a variant that renews. A ttl that is
+	// not above 0, or beyond MaxTTL, is refused with ErrRange, and the lease stays as
+	// it was.
 	Extend(ctx context.Context, ttl time.Duration) error
 }
 

@@ -42,7 +42,8 @@ type Variant struct {
 	// a Config.Group together. Nil means none.
 	State func(group string) []string
 	// Open connects to d. It returns an error that names what could not be
-	// reached, never one that repeats a password.
+	// reached, never one that repeats a password. A TTL beyond what the engine can
+	// hold is refused with an error that wraps ErrRange and says how much that is.
 	Open func(ctx context.Context, d Deployment, c Config) (Locker, error)
 }
 

@@ -36,7 +36,10 @@ func concurrencyVariant() lock.Variant {
 		Over:   []lock.Topology{lock.Ensemble},
 		Exempt: []string{"release-after-removal", "lost", "lost-to-next", "guard", "service-dies"},
 		Open: func(ctx context.Context, d lock.Deployment, c lock.Config) (lock.Locker, error) {
-			c = c.Filled()
+			c, err := c.Checked(lock.MaxTTL)
+			if err != nil {
+				return nil, fmt.Errorf("peer: %w", err)
+			}
 			client, _, err := etcd.Dial(ctx, d, c)
 			if err != nil {
 				return nil, err
@@ -74,7 +77,7 @@ func (l *concurrent) session(ctx context.Context) (*concurrency.Session, error) 
 	l.mu.Unlock()
 	short, cancel := l.c.Bounded(ctx)
 	defer cancel()
-	r, err := l.client.Grant(short, int64((l.c.TTL+time.Second-1)/time.Second))
+	r, err := l.client.Grant(short, lock.Units(l.c.TTL, time.Second))
 	if err != nil {
 		return nil, fmt.Errorf("peer: %w", err)
 	}

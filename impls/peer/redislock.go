@@ -30,7 +30,10 @@ func redislockVariant(algo string, tuned bool) lock.Variant {
 		Needs:  lock.Needs{Kind: "redis"},
 		Unsafe: lock.Pause | lock.ServerClock | lock.Failover | lock.Restart,
 		Open: func(ctx context.Context, d lock.Deployment, c lock.Config) (lock.Locker, error) {
-			c = c.Filled()
+			c, err := c.Checked(lock.MaxTTL)
+			if err != nil {
+				return nil, fmt.Errorf("peer: %w", err)
+			}
 			list, err := clients(ctx, d, c)
 			if err != nil {
 				return nil, err
@@ -107,6 +110,9 @@ func (l *redislockLease) Lost() <-chan struct{} { return nil }
 func (l *redislockLease) Deadline() time.Time { return *l.deadline.Load() }
 
 func (l *redislockLease) Extend(ctx context.Context, ttl time.Duration) error {
+	if err := lock.CheckTTL(ttl, lock.MaxTTL); err != nil {
+		return err
+	}
 	sent := time.Now()
 	if err := l.settled(l.held.Refresh(context.WithoutCancel(ctx), ttl, nil)); err != nil {
 		return err

@@ -33,7 +33,10 @@ func redsyncVariant(algo string, nodes int, tuned bool) lock.Variant {
 		// The case delays each answer beyond the 5 % of the TTL that it waits.
 		Exempt: []string{"deadline"},
 		Open: func(ctx context.Context, d lock.Deployment, c lock.Config) (lock.Locker, error) {
-			c = c.Filled()
+			c, err := c.Checked(lock.MaxTTL)
+			if err != nil {
+				return nil, fmt.Errorf("peer: %w", err)
+			}
 			list, err := clients(ctx, d, c)
 			if err != nil {
 				return nil, err
@@ -171,6 +174,9 @@ func (l *redsyncLease) Deadline() time.Time {
 }
 
 func (l *redsyncLease) Extend(ctx context.Context, ttl time.Duration) error {
+	if err := lock.CheckTTL(ttl, lock.MaxTTL); err != nil {
+		return err
+	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	redsync.WithExpiry(ttl).Apply(l.mutex)

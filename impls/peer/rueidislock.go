@@ -62,7 +62,10 @@ func rueidislockVariant(algo string, tuned bool) lock.Variant {
 			return names
 		},
 		Open: func(ctx context.Context, d lock.Deployment, c lock.Config) (lock.Locker, error) {
-			c = c.Filled()
+			c, err := c.Checked(lock.MaxTTL)
+			if err != nil {
+				return nil, fmt.Errorf("peer: %w", err)
+			}
 			checks, err := wire.Reach(ctx, goredis.Dial, d, c)
 			if err != nil {
 				return nil, err

@@ -47,7 +47,11 @@ func zkLockVariant() lock.Variant {
 			"service-dies", "answer-late", "release-answer-lost",
 		},
 		Open: func(ctx context.Context, d lock.Deployment, c lock.Config) (lock.Locker, error) {
-			return openZK(ctx, d, c.Filled())
+			c, err := c.Checked(zookeeper.MaxTimeout)
+			if err != nil {
+				return nil, fmt.Errorf("peer: %w", err)
+			}
+			return openZK(ctx, d, c)
 		},
 	}
 }

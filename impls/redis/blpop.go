@@ -174,7 +174,7 @@ func (l *blpopLocker) sleep(ctx context.Context, key string, n int) (woken bool,
 		left = maxBlock.Milliseconds()
 	}
 	// The client library would break off a read that lasts longer than Timeout.
-	block := min(time.Duration(left+1)*time.Millisecond, maxBlock, max(l.Config.Timeout/2, time.Millisecond))
+	block := min(lock.Lasting(left, time.Millisecond)+time.Millisecond, maxBlock, max(l.Config.Timeout/2, time.Millisecond))
 	done, gone := make(chan popped), make(chan struct{})
 	kept = !l.spawn(func() { l.pop(uncut, key, block, done, gone) })
 	if kept {

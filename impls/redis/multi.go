@@ -53,7 +53,10 @@ func multi(client string, dial wire.Dial) lock.Variant {
 		Needs:  lock.Needs{Kind: "redis"},
 		Unsafe: lock.Pause | lock.ServerClock | lock.Failover | lock.Restart,
 		Open: func(ctx context.Context, d lock.Deployment, c lock.Config) (lock.Locker, error) {
-			c = c.Filled()
+			c, err := c.Checked(lock.MaxTTL)
+			if err != nil {
+				return nil, fmt.Errorf("redis: %w", err)
+			}
 			if slices.ContainsFunc(d.Nodes, func(ep lock.Endpoint) bool { return ep.Topology() == lock.Cluster }) {
 				return nil, errSpread
 			}

@@ -128,8 +128,8 @@ func (n *nativeLease) Deadline() time.Time { return *n.deadline.Load() }
 // Extend moves the deadline only when the server has confirmed it, as
 // redis-token's does.
 func (n *nativeLease) Extend(ctx context.Context, ttl time.Duration) error {
-	if ttl <= 0 {
-		return errTTL
+	if err := lock.CheckTTL(ttl, lock.MaxTTL); err != nil {
+		return err
 	}
 	sent := time.Now()
 	reply, err := n.Do(ctx, "renew", n.renew(n.key, n.owner, wire.Millis(ttl))...)

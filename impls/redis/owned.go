@@ -3,7 +3,6 @@ package redis
 import (
 	"context"
 	_ "embed" // the scripts
-	"errors"
 	"time"
 
 	"github.com/lockbench/lockbench/impls/lock"
@@ -102,6 +101,3 @@ func (r renewed) Release(ctx context.Context) error {
 	}
 	return err
 }
-
-// errTTL refuses a lease that would end at once.
-var errTTL = errors.New("redis: a lease can only be extended by a positive time")

@@ -62,5 +62,5 @@ func (d *deletion) delete(ctx context.Context, s *wire.Session, key string) erro
 // seconds is d in whole seconds, rounded up and at least 1: what EX and EXPIRE
 // take. A lease so lasts up to a second longer than it was asked to.
 func seconds(d time.Duration) int64 {
-	return max(1, int64((d+time.Second-1)/time.Second))
+	return lock.Units(d, time.Second)
 }

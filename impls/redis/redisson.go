@@ -297,7 +297,7 @@ func (r *redisson) try(ctx context.Context, rule rule, key, owner string, sole, 
 	if !ok || ms < 0 {
 		return nil, r.Config.TTL, nil
 	}
-	return nil, time.Duration(ms+1) * time.Millisecond, nil // PTTL rounds down
+	return nil, lock.Lasting(ms, time.Millisecond) + time.Millisecond, nil // PTTL rounds down
 }
 
 // undo tidies up after an attempt whose answer was lost. Where other calls may act for

@@ -59,7 +59,10 @@ func redlockVariant(client string, dial wire.Dial) lock.Variant {
 		Needs:  lock.Needs{Kind: "redis", Nodes: 5},
 		Unsafe: lock.Pause | lock.ServerClock | lock.Restart,
 		Open: func(ctx context.Context, d lock.Deployment, c lock.Config) (lock.Locker, error) {
-			c = c.Filled()
+			c, err := c.Checked(lock.MaxTTL)
+			if err != nil {
+				return nil, fmt.Errorf("redis: %w", err)
+			}
 			if c.TTL < minRedlockTTL {
 				return nil, fmt.Errorf("redis: a ttl of %v leaves redis-redlock no time for its majority: want at least %v", c.TTL, minRedlockTTL)
 			}
@@ -225,6 +228,9 @@ func (l *redlockLease) Deadline() time.Time { return *l.deadline.Load() }
 // ErrUncertain some nodes may have moved the end of theirs, and Deadline is the earlier
 // of the two.
 func (l *redlockLease) Extend(ctx context.Context, ttl time.Duration) error {
+	if err := lock.CheckTTL(ttl, lock.MaxTTL); err != nil {
+		return err
+	}
 	if ttl < minRedlockTTL {
 		return fmt.Errorf("redis: a lease on several nodes can only be extended by %v and more", minRedlockTTL)
 	}

@@ -59,8 +59,8 @@ func (t *tokenLease) Deadline() time.Time { return *t.deadline.Load() }
 // error that wraps ErrUncertain it may have been moved on the server, to later
 // or earlier.
 func (t *tokenLease) Extend(ctx context.Context, ttl time.Duration) error {
-	if ttl <= 0 {
-		return errTTL
+	if err := lock.CheckTTL(ttl, lock.MaxTTL); err != nil {
+		return err
 	}
 	sent := time.Now()
 	if err := t.renew(ctx, t.key, t.owner, ttl); err != nil {

@@ -192,7 +192,7 @@ func (l *tracked) ask(ctx context.Context, key, owner string) (time.Duration, er
 	case left == -1: // somebody's key without an end
 		return l.Config.TTL, nil
 	}
-	return time.Duration(max(left, 0)+1) * time.Millisecond, nil
+	return lock.Lasting(left, time.Millisecond) + time.Millisecond, nil
 }
 
 // sleep waits for a change of the key for at most left.

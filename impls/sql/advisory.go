@@ -36,7 +36,8 @@ func advisory(d *dialect) lock.Variant {
 			wait: func(ctx context.Context, b *bound, s *session, key string) error {
 				got, err := b.ask(ctx, "lock", s, d.advise, d.advisory(key))
 				if err == nil && !got {
-					// GET_LOCK returns NULL for one that was stopped.
+					// GET_LOCK returns NULL for one that was stopped, by us or by a limit of the
+					// server, and 0 after its own time.
 					return errStopped
 				}
 				return err

@@ -28,7 +28,7 @@ type bound struct {
 	side *sql.DB // one connection, opened when it is needed first
 
 	mu    sync.Mutex
-	known map[any]int64 // the server's number of a session, by the driver's connection
+	known map[any]facts // of a session, by the driver's connection
 	open  map[*session]struct{}
 	gone  bool // Close has ended all that were open
 }
@@ -36,8 +36,9 @@ type bound struct {
 // way is how an algorithm takes and gives back a key on a session. Both run on
 // that session alone.
 type way struct {
-	// wait blocks until it has key; try returns lock.ErrHeld if another has it. A
-	// session that returned an error holds nothing once it is closed.
+	// wait blocks until it has key, and is called again if the server ended it; try
+	// returns lock.ErrHeld if another has it. A session that returned an error holds
+	// nothing once it is closed.
 	wait, try func(ctx context.Context, b *bound, s *session, key string) error
 	// free gives key back, or returns lock.ErrLost.
 	free func(ctx context.Context, b *bound, s *session, key string) error
@@ -48,7 +49,7 @@ type way struct {
 // session is one connection that is ours until it is closed.
 type session struct {
 	conn *sql.Conn
-	id   int64
+	facts
 	// pursued says that a command to stop what it does may still come, so that nobody
 	// else should have it.
 	pursued bool
@@ -61,12 +62,12 @@ func binder(d *dialect, table string, w way) func(context.Context, lock.Deployme
 		if err != nil {
 			return nil, err
 		}
-		side, err := d.open(dep.Nodes[0], s.c)
+		side, err := d.open(dep.Nodes[0], s.c, d.settle)
 		if err != nil {
 			return nil, lock.Discard(s, err)
 		}
 		side.SetMaxOpenConns(1)
-		return &bound{store: s, way: w, side: side, known: make(map[any]int64), open: make(map[*session]struct{})}, nil
+		return &bound{store: s, way: w, side: side, known: make(map[any]facts), open: make(map[*session]struct{})}, nil
 	}
 }
 
@@ -100,7 +101,7 @@ func (b *bound) kept(s *session) {
 	delete(b.open, s)
 }
 
-// session takes a connection out of the pool and learns its number.
+// session takes a connection out of the pool and learns the facts of it.
 func (b *bound) session(ctx context.Context) (*session, error) {
 	for try := 0; ; try++ {
 		conn, err := b.conn(ctx)
@@ -108,7 +109,7 @@ func (b *bound) session(ctx context.Context) (*session, error) {
 			return nil, err
 		}
 		s := &session{conn: conn}
-		if err = b.number(ctx, s); err == nil {
+		if err = b.learn(ctx, s); err == nil {
 			return s, nil
 		}
 		b.end(s)
@@ -119,31 +120,40 @@ func (b *bound) session(ctx context.Context) (*session, error) {
 	}
 }
 
-// number asks for the server's number of s, once for each connection.
-func (b *bound) number(ctx context.Context, s *session) error {
+// learn asks for the facts of s, once for each connection.
+func (b *bound) learn(ctx context.Context, s *session) error {
 	var raw any
 	if err := s.conn.Raw(func(c any) error { raw = c; return nil }); err != nil {
 		return err
 	}
 	b.mu.Lock()
-	id, ok := b.known[raw]
+	f, ok := b.known[raw]
 	b.mu.Unlock()
 	if !ok {
 		asking, cancel := context.WithTimeout(ctx, b.c.Timeout)
 		defer cancel()
 		var err error
-		if id, err = b.d.session(asking, s.conn); err != nil {
+		if f, err = b.d.facts(asking, s.conn); err != nil {
 			return err
 		}
 		b.mu.Lock()
 		if len(b.known) > 4*b.c.Conns {
 			clear(b.known) // mostly of connections that are closed
 		}
-		b.known[raw] = id
+		b.known[raw] = f
 		b.mu.Unlock()
 	}
-	s.id = id
+	s.facts = f
 	return nil
+}
+
+// config is c for a lease on s, which ends with the session: it lasts no longer than the
+// session may be idle, and is renewed so often that this does not end it.
+func (s *session) config(c lock.Config) lock.Config {
+	if s.idle > 0 && s.idle < c.TTL {
+		c.TTL, c.Renew = s.idle, min(c.Renew, s.idle/3)
+	}
+	return c
 }
 
 // end closes the connection of s, whatever it does.
@@ -181,7 +191,16 @@ func (b *bound) back(s *session) {
 // Acquire waits in the database, or before that for a connection.
 func (b *bound) Acquire(ctx context.Context, key string) (lock.Lease, error) {
 	return b.take(ctx, key, func(ctx context.Context, s *session) error {
-		return b.watched(ctx, s, func(ctx context.Context) error { return b.way.wait(ctx, b, s, key) })
+		return b.watched(ctx, s, func(uncut context.Context) error {
+			for {
+				err := b.way.wait(uncut, b, s, key)
+				cut := errors.Is(err, errStopped) || b.d.waitAgain[b.d.code(err)]
+				if !cut || lock.Over(ctx, b.closed) != nil {
+					return err
+				}
+				// The server ended the wait after a time of its own, or chose it to stand back.
+			}
+		})
 	})
 }
 
@@ -212,11 +231,12 @@ func (b *bound) take(ctx context.Context, key string, ask func(context.Context, 
 		}
 		return nil, err
 	}
+	c := s.config(b.c)
 	sent := time.Now()
 	err = ask(ctx, s)
 	// The wait was for one answer, so nothing later than its beginning is known of the
 	// session. Where a renewal is due by now, the lease begins with that.
-	if now := time.Now(); err == nil && now.Sub(sent) >= b.c.Renew {
+	if now := time.Now(); err == nil && now.Sub(sent) >= c.Renew {
 		sent = now
 		if err := b.ping(ctx, s); err != nil {
 			b.end(s)
@@ -252,7 +272,7 @@ func (b *bound) take(ctx context.Context, key string, ask func(context.Context, 
 		return nil, lock.ErrClosed
 	}
 	l := &held{bound: b, s: s, key: key}
-	l.Kept = b.keep.Keep(b.c, sent, l.renew)
+	l.Kept = b.keep.Keep(c, sent, l.renew)
 	return b.c.Granted(ctx, b.closed, l)
 }
 

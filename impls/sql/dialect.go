@@ -26,8 +26,10 @@ import (
 type dialect struct {
 	kind, client string
 
-	// open prepares connections to the server at ep and makes none.
-	open func(ep lock.Endpoint, c lock.Config) (*sql.DB, error)
+	// open prepares connections to the server at ep, on each of which settle is run
+	// first, and makes none.
+	open   func(ep lock.Endpoint, c lock.Config, settle []string) (*sql.DB, error)
+	settle []string
 	// code is the server's code of an error, "" if the server did not send it.
 	code func(err error) string
 
@@ -48,8 +50,7 @@ type dialect struct {
 	cancel                           string // ends what the session is waiting for
 	adviseNothing                    string // gives back all that the session holds of sql-advisory
 	advisory                         func(key string) any
-	// session asks which session of the server conn is.
-	session func(ctx context.Context, conn *sql.Conn) (int64, error)
+	facts                            func(ctx context.Context, conn *sql.Conn) (facts, error)
 
 	// listen, if not nil, opens a connection of its own on which what is told on channel
 	// is heard, and says that a release tells it; see notifying.
@@ -62,7 +63,7 @@ type dialect struct {
 // mariadb is the dialect of MariaDB and MySQL.
 func mariadb() *dialect {
 	return &dialect{
-		kind: "mysql", client: "mysql", open: openMySQL,
+		kind: "mysql", client: "mysql", open: openMySQL, settle: settleMySQL(), facts: factsMySQL,
 		code: func(err error) string {
 			var e *mysql.MySQLError
 			if errors.As(err, &e) {
@@ -72,7 +73,8 @@ func mariadb() *dialect {
 		},
 		duplicate: "1062",
 		busy:      map[string]bool{"1205": true, "1213": true, "3572": true},
-		waitAgain: map[string]bool{"1205": true, "1213": true}, // innodb_lock_wait_timeout, deadlock
+		// innodb_lock_wait_timeout, deadlock, max_statement_time, max_execution_time
+		waitAgain: map[string]bool{"1205": true, "1213": true, "1969": true, "3024": true},
 		tables: map[string]string{
 			"insert":     `CREATE TABLE IF NOT EXISTS lockbench_insert (resource VARBINARY(2048) PRIMARY KEY, owner VARBINARY(64) NOT NULL) ENGINE=InnoDB`,
 			"version":    `CREATE TABLE IF NOT EXISTS lockbench_version (resource VARBINARY(2048) PRIMARY KEY, owner VARBINARY(64), version BIGINT NOT NULL) ENGINE=InnoDB`,
@@ -107,17 +109,13 @@ func mariadb() *dialect {
 		advisory:      func(key string) any { return AdvisoryName(key) },
 		adviseNothing: `DO RELEASE_ALL_LOCKS()`,
 		cancel:        `KILL QUERY ?`,
-		session: func(ctx context.Context, conn *sql.Conn) (id int64, err error) {
-			err = conn.QueryRowContext(ctx, `SELECT CONNECTION_ID()`).Scan(&id)
-			return id, err
-		},
 	}
 }
 
 // postgres is the dialect of PostgreSQL.
 func postgres() *dialect {
 	return &dialect{
-		kind: "postgresql", client: "pgx", open: openPostgres,
+		kind: "postgresql", client: "pgx", open: openPostgres, settle: settlePostgres(), facts: factsPostgres,
 		code: func(err error) string {
 			var e *pgconn.PgError
 			if errors.As(err, &e) {
@@ -165,13 +163,6 @@ func postgres() *dialect {
 		advisory:      func(key string) any { return AdvisoryNumber(key) },
 		adviseNothing: `SELECT pg_advisory_unlock_all()`,
 		cancel:        `SELECT pg_cancel_backend($1)`,
-		session: func(_ context.Context, conn *sql.Conn) (id int64, err error) {
-			err = conn.Raw(func(c any) error {
-				id = int64(c.(*stdlib.Conn).Conn().PgConn().PID())
-				return nil
-			})
-			return id, err
-		},
 	}
 }
 
@@ -205,7 +196,7 @@ func errAddress(want string) error {
 	return errors.New("sql: the address is no URL that can be used: want " + want)
 }
 
-func openMySQL(ep lock.Endpoint, c lock.Config) (*sql.DB, error) {
+func openMySQL(ep lock.Endpoint, c lock.Config, settle []string) (*sql.DB, error) {
 	const want = "mysql://USER:PASSWORD@HOST:PORT/DATABASE"
 	u, err := url.Parse(ep.Reveal())
 	if err != nil || u.Scheme != "mysql" || u.Hostname() == "" || strings.Trim(u.Path, "/") == "" {
@@ -228,11 +219,11 @@ func openMySQL(ep lock.Endpoint, c lock.Config) (*sql.DB, error) {
 	if err != nil {
 		return nil, errAddress(want)
 	}
-	return sql.OpenDB(patiently(connector, c.Conns, c.Timeout)), nil
+	return sql.OpenDB(patiently(settled{connector, settle}, c.Conns, c.Timeout)), nil
 }
 
-func openPostgres(ep lock.Endpoint, c lock.Config) (*sql.DB, error) {
-	o, err := configPostgres(ep, c)
+func openPostgres(ep lock.Endpoint, c lock.Config, settle []string) (*sql.DB, error) {
+	o, err := configPostgres(ep, c, settle)
 	if err != nil {
 		return nil, err
 	}
@@ -256,7 +247,7 @@ func aliveWithin(timeout time.Duration) func(context.Context, stdlib.ShouldPingP
 	}
 }
 
-func configPostgres(ep lock.Endpoint, c lock.Config) (*pgx.ConnConfig, error) {
+func configPostgres(ep lock.Endpoint, c lock.Config, settle []string) (*pgx.ConnConfig, error) {
 	const want = "postgres://USER:PASSWORD@HOST:PORT/DATABASE"
 	u, err := url.Parse(ep.Reveal())
 	if err != nil || u.Scheme != "postgres" && u.Scheme != "postgresql" || u.Hostname() == "" {
@@ -266,6 +257,6 @@ func configPostgres(ep lock.Endpoint, c lock.Config) (*pgx.ConnConfig, error) {
 	if err != nil {
 		return nil, errAddress(want) // its text may quote the address
 	}
-	o.ConnectTimeout = c.Timeout
+	o.ConnectTimeout, o.AfterConnect = c.Timeout, settling(settle)
 	return o, nil
 }

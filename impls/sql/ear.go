@@ -222,7 +222,7 @@ type postgresFeed struct {
 }
 
 func listenPostgres(ctx context.Context, ep lock.Endpoint, c lock.Config, channel string, heard func(string)) (listening, error) {
-	o, err := configPostgres(ep, c)
+	o, err := configPostgres(ep, c, settlePostgres())
 	if err != nil {
 		return nil, err
 	}

@@ -68,15 +68,11 @@ func (b *bound) lockRow(ctx context.Context, s *session, key, statement string) 
 		if e := b.change(ctx, "rollback", s, "ROLLBACK"); e != nil {
 			return e
 		}
-		switch {
-		case errors.Is(err, sql.ErrNoRows):
-			err := b.change(ctx, "anchor", s, b.d.anchor, []byte(key))
-			if err != nil && b.d.code(err) != b.d.duplicate {
-				return err
-			}
-		case statement == b.d.await && b.d.waitAgain[b.d.code(err)]:
-			// The server chose us to stand back, or ended a wait after its own time.
-		default:
+		if !errors.Is(err, sql.ErrNoRows) {
+			return err
+		}
+		err = b.change(ctx, "anchor", s, b.d.anchor, []byte(key))
+		if err != nil && b.d.code(err) != b.d.duplicate {
 			return err
 		}
 	}

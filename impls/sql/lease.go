@@ -37,7 +37,7 @@ func lease(d *dialect) lock.Variant {
 func (s *store) takeLease(ctx context.Context, key, owner string) (lock.Lease, error) {
 	sent := time.Now()
 	l := &timed{store: s, key: key, owner: owner}
-	args := []any{owner, micros(s.c.TTL), []byte(key)}
+	args := []any{owner, lock.Units(s.c.TTL, time.Microsecond), []byte(key)}
 	var err error
 	if s.d.leaseSeed == "" {
 		err = s.do(ctx, "lease", func(ctx context.Context, conn *sql.Conn) error {
@@ -73,12 +73,7 @@ func (s *store) leaseLeft(ctx context.Context, key string) (d time.Duration, err
 	if errors.Is(err, sql.ErrNoRows) {
 		return 0, nil
 	}
-	return time.Duration(us) * time.Microsecond, err
-}
-
-// micros is d in whole microseconds, rounded up and at least 1.
-func micros(d time.Duration) int64 {
-	return max(1, int64((d+time.Microsecond-1)/time.Microsecond))
+	return lock.Lasting(us, time.Microsecond), err
 }
 
 // timed is the lease of sql-lease.
@@ -101,16 +96,13 @@ func (t *timed) Release(ctx context.Context) error {
 	return t.freed(rows, err)
 }
 
-// errTTL refuses a lease that would end at once.
-var errTTL = errors.New("sql: a lease can only be extended by a positive time")
-
 // Extend moves the deadline only when the server has confirmed it.
 func (t *timed) Extend(ctx context.Context, ttl time.Duration) error {
-	if ttl <= 0 {
-		return errTTL
+	if err := lock.CheckTTL(ttl, lock.MaxTTL); err != nil {
+		return err
 	}
 	sent := time.Now()
-	rows, _, err := t.exec(ctx, "renew", t.d.leaseRenew, micros(ttl), []byte(t.key), t.owner)
+	rows, _, err := t.exec(ctx, "renew", t.d.leaseRenew, lock.Units(ttl, time.Microsecond), []byte(t.key), t.owner)
 	if err := t.freed(rows, err); err != nil {
 		return err
 	}

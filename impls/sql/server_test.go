@@ -28,6 +28,24 @@ func serve(t *testing.T, kind string) *server.Server {
 	if err != nil {
 		t.Fatal(err)
 	}
+	return serveFrom(t, kind, o)
+}
+
+// serveOwn is serve for a test that changes the server, which must be nobody else's.
+func serveOwn(t *testing.T, kind string) *server.Server {
+	t.Helper()
+	o, err := server.FromEnv()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if o.URLs = nil; o.Source == server.URL {
+		o.Source = ""
+	}
+	return serveFrom(t, kind, o)
+}
+
+func serveFrom(t *testing.T, kind string, o server.Options) *server.Server {
+	t.Helper()
 	s, err := server.Start(t.Context(), lock.Needs{Kind: kind}, o)
 	switch {
 	case errors.Is(err, server.ErrMissing) && slices.Contains(strings.Fields(os.Getenv("LOCKBENCH_REQUIRE")), kind):
@@ -59,7 +77,13 @@ func database(t *testing.T, s *server.Server) *sql.DB {
 // opened is a Locker of algo on s.
 func opened(t *testing.T, algo string, s *server.Server, c lock.Config) lock.Locker {
 	t.Helper()
-	for _, v := range locks.Variants() {
+	return openedOf(t, locks.Variants(), algo, s, c)
+}
+
+// openedOf is opened for a lock of list.
+func openedOf(t *testing.T, list []lock.Variant, algo string, s *server.Server, c lock.Config) lock.Locker {
+	t.Helper()
+	for _, v := range list {
 		if v.Algo != algo || v.Needs.Kind != s.Kind {
 			continue
 		}

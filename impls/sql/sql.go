@@ -60,11 +60,14 @@ func open(ctx context.Context, d *dialect, table string, dep lock.Deployment, c 
 	if len(dep.Nodes) != 1 {
 		return nil, fmt.Errorf("sql: it runs on one server, and %d addresses are given", len(dep.Nodes))
 	}
-	c = c.Filled()
+	c, err := c.Checked(lock.MaxTTL)
+	if err != nil {
+		return nil, fmt.Errorf("sql: %w", err)
+	}
 	if c.Conns <= 0 {
 		c.Conns = DefaultConns
 	}
-	db, err := d.open(dep.Nodes[0], c)
+	db, err := d.open(dep.Nodes[0], c, d.settle)
 	if err != nil {
 		return nil, err
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"strings"
 	"sync"
 	"time"
@@ -67,6 +68,11 @@ type life struct {
 	ended bool      // over is closed
 }
 
+// MaxTimeout is the longest time-out that a session can ask for: the protocol has an
+// int32 of ms for it (zookeeper.jute, ConnectRequest.timeOut), about 24 days. A server
+// grants no more than its maxSessionTimeout, and what it has granted counts.
+const MaxTimeout = math.MaxInt32 * time.Millisecond
+
 var errAway = errors.New("zookeeper: no server has been reached for the time-out of a command")
 
 // silent keeps the library from writing to the standard error.
@@ -76,7 +82,10 @@ func (silent) Printf(string, ...any) {}
 
 // connect opens a session on the first node of d, which may be an ensemble.
 func connect(ctx context.Context, d lock.Deployment, c lock.Config) (*session, error) {
-	c = c.Filled()
+	c, err := c.Checked(MaxTimeout)
+	if err != nil {
+		return nil, fmt.Errorf("zookeeper: %w", err)
+	}
 	if len(d.Nodes) == 0 {
 		return nil, errors.New("zookeeper: no address was given")
 	}

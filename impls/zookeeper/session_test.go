@@ -13,6 +13,7 @@ import (
 	"github.com/lockbench/lockbench/harness/locktest"
 	"github.com/lockbench/lockbench/harness/server"
 	"github.com/lockbench/lockbench/impls/lock"
+	"github.com/lockbench/lockbench/impls/zookeeper"
 )
 
 // behind is s as it is reached through a proxy that cuts connections, until the end
@@ -61,6 +62,30 @@ func TestSuspended(t *testing.T) {
 		case <-lost:
 			t.Errorf("%s: Lost was closed, though the session lives", algo)
 		default:
+		}
+	}
+}
+
+// The longest session that the protocol can ask for is taken, and lasts as long as the
+// server grants it; one that is longer is refused.
+func TestLongestSession(t *testing.T) {
+	s := serve(t, lock.Single)
+	for _, v := range zookeeper.Variants() {
+		if l, err := v.Open(t.Context(), s.Deployment, lock.Config{TTL: zookeeper.MaxTimeout + 1}); !errors.Is(err, lock.ErrRange) {
+			t.Errorf("%s opens %v with a session beyond the protocol's: %v", v.Algo, l, err)
+		}
+		sent := time.Now()
+		l := open(t, s, v.Algo, lock.Config{TTL: zookeeper.MaxTimeout})
+		lease, err := l.Acquire(t.Context(), "longest-"+v.Algo)
+		if err != nil {
+			t.Fatal(err)
+		}
+		// The servers that the tests start grant an hour, their maxSessionTimeout.
+		if lasts := lease.(lock.Deadliner).Deadline().Sub(sent); lasts < 30*time.Minute || lasts > time.Hour+patience {
+			t.Errorf("%s: the lease lasts %v, and the server grants sessions of an hour", v.Algo, lasts)
+		}
+		if err := lease.Release(t.Context()); err != nil {
+			t.Error(err)
 		}
 	}
 }

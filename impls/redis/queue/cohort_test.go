@@ -4,13 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
 
-	"github.com/lockbench/lockbench/harness/locktest"
 	"github.com/lockbench/lockbench/impls/lock"
 	"github.com/lockbench/lockbench/impls/redis/internal/redistest"
 	"github.com/lockbench/lockbench/impls/redis/queue"
@@ -435,48 +433,9 @@ func TestCohortStorm(t *testing.T) {
 		lockers := []lock.Locker{
 			s.openCohort(t, 5, lock.Config{}), s.openCohort(t, 5, lock.Config{}), s.Open(t, "redis-handoff", nil),
 		}
-		var (
-			inside, grants atomic.Int64
-			newest         atomic.Uint64
-			wg             sync.WaitGroup
-		)
-		for i := range 24 {
-			r := rand.New(rand.NewPCG(11, uint64(i)))
-			wg.Go(func() {
-				for range 40 {
-					patience := time.Duration(r.IntN(6000)) * time.Microsecond
-					if r.IntN(10) == 0 {
-						patience = time.Minute
-					}
-					ctx, cancel := context.WithTimeout(t.Context(), patience)
-					lease, err := lockers[i%3].Acquire(ctx, "k")
-					cancel()
-					if err != nil {
-						if !errors.Is(err, context.DeadlineExceeded) || errors.Is(err, lock.ErrUncertain) {
-							t.Errorf("Acquire: %v", err)
-						}
-						continue
-					}
-					if n := inside.Add(1); n != 1 {
-						locktest.Violation(t, "%d owners are inside", n)
-					}
-					token := tokenOf(lease)
-					if old := newest.Swap(token); old >= token {
-						t.Errorf("token %d after %d", token, old)
-					}
-					grants.Add(1)
-					inside.Add(-1)
-					if err := lease.Release(context.WithoutCancel(ctx)); err != nil {
-						t.Errorf("Release: %v", err)
-					}
-				}
-			})
-		}
-		wg.Wait()
-		if grants.Load() == 0 {
-			t.Error("nobody was ever granted the key")
-		}
-		redistest.Until(t, "a free key and an empty queue", func() bool { return s.Do(t, "EXISTS", "k", queued) == int64(0) })
+		s.storm(t, lockers, func(err error) bool {
+			return errors.Is(err, context.DeadlineExceeded) && !errors.Is(err, lock.ErrUncertain)
+		})
 		for _, l := range lockers[:2] {
 			if n := queue.Cohorts(l); n != 0 {
 				t.Errorf("%d keys are remembered", n)

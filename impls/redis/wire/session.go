@@ -33,7 +33,10 @@ func OpenSession(ctx context.Context, dial Dial, d lock.Deployment, c lock.Confi
 	if len(d.Nodes) == 0 {
 		return nil, ErrNoServer
 	}
-	c = c.Filled()
+	c, err := c.Checked(lock.MaxTTL)
+	if err != nil {
+		return nil, fmt.Errorf("redis: %w", err)
+	}
 	conn, err := Connect(ctx, dial, d.Nodes[0], c)
 	if err != nil {
 		return nil, err
@@ -121,5 +124,5 @@ func Freed(reply any, err error) error {
 // Millis is d in whole milliseconds, rounded up and at least 1: what PX and
 // PEXPIRE take.
 func Millis(d time.Duration) int64 {
-	return max(1, int64((d+time.Millisecond-1)/time.Millisecond))
+	return lock.Units(d, time.Millisecond)
 }

@@ -78,12 +78,7 @@ func StartReal(t *testing.T, c Client, list Variants) *Server {
 // test is skipped where there is none.
 func Endpoint(t *testing.T) lock.Endpoint {
 	t.Helper()
-	at, ok := start(t, server.Binary)
-	if !ok {
-		missing(t)
-		t.Skip("NOT RUN: there is no redis-server or valkey-server on PATH; get it with scripts/servers redis")
-	}
-	return at
+	return Servers(t, lock.Needs{Kind: "redis"}, lock.Single).Deployment.Nodes[0]
 }
 
 // AnyEndpoint is Endpoint with the imitation in the place of a server that there is not.
@@ -96,12 +91,14 @@ func AnyEndpoint(t *testing.T) lock.Endpoint {
 // started starts a real server, or the imitation where there is none.
 func started(t *testing.T) (at lock.Endpoint, real bool) {
 	t.Helper()
-	if at, real = start(t, server.Binary); !real {
+	one := lock.Needs{Kind: "redis"}
+	s, real := start(t, one, lock.Single, server.Binary)
+	if !real {
 		missing(t)
 		t.Log("NOT A REAL SERVER: this runs on an imitation of redis inside this process; get a real one with scripts/servers redis")
-		at, _ = start(t, server.Embedded)
+		s, _ = start(t, one, lock.Single, server.Embedded)
 	}
-	return at, real
+	return s.Deployment.Nodes[0], real
 }
 
 // missing fails the test where a real server is required.
@@ -112,18 +109,18 @@ func missing(t *testing.T) {
 	}
 }
 
-// start starts a server of one source. It reports false where the source has none.
-func start(t *testing.T, from server.Source) (lock.Endpoint, bool) {
+// start starts servers of one source. It reports false where the source has none.
+func start(t *testing.T, n lock.Needs, topology lock.Topology, from server.Source) (*server.Server, bool) {
 	t.Helper()
 	o, err := server.FromEnv()
 	if err != nil {
 		t.Fatal(err)
 	}
 	// These tests remove keys and cut connections: never on a server that the user named.
-	o.URLs, o.Topologies, o.Source = nil, nil, from
-	s, err := server.Start(t.Context(), lock.Needs{Kind: "redis"}, o)
+	o.URLs, o.Topologies, o.Source = nil, map[string]lock.Topology{n.Kind: topology}, from
+	s, err := server.Start(t.Context(), n, o)
 	if errors.Is(err, server.ErrMissing) {
-		return "", false
+		return nil, false
 	}
 	if err != nil {
 		t.Fatal(err)
@@ -133,7 +130,7 @@ func start(t *testing.T, from server.Source) (lock.Endpoint, bool) {
 			t.Error(err)
 		}
 	})
-	return s.Deployment.Nodes[0], true
+	return s, true
 }
 
 // Required reports whether LOCKBENCH_REQUIRE lists what.
@@ -213,7 +210,13 @@ func Find(t *testing.T, list []lock.Variant, algo string) lock.Variant {
 // OpenVariant opens v at the server at at until the end of the test.
 func OpenVariant(t *testing.T, v lock.Variant, at lock.Endpoint, c lock.Config) lock.Locker {
 	t.Helper()
-	l, err := v.Open(t.Context(), lock.Deployment{Kind: "redis", Nodes: []lock.Endpoint{at}}, c)
+	return OpenOn(t, v, lock.Deployment{Kind: "redis", Nodes: []lock.Endpoint{at}}, c)
+}
+
+// OpenOn opens v on the servers of d until the end of the test.
+func OpenOn(t *testing.T, v lock.Variant, d lock.Deployment, c lock.Config) lock.Locker {
+	t.Helper()
+	l, err := v.Open(t.Context(), d, c)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,32 +1,33 @@
-package impls_test
+package queue_test
 
 import (
 	"context"
 	"errors"
 	"runtime"
+	"slices"
 	"sync"
 	"testing"
 
-	"github.com/lockbench/lockbench/harness/server"
-	"github.com/lockbench/lockbench/impls"
+	servers "github.com/lockbench/lockbench/harness/server"
 	"github.com/lockbench/lockbench/impls/lock"
+	"github.com/lockbench/lockbench/impls/redis/internal/redistest"
+	"github.com/lockbench/lockbench/impls/redis/queue"
 )
 
 // BenchmarkWaiters measures what an owner that waits takes of memory, beyond
 // the goroutine that it waits in: 10 000 of them on one key in one process.
 func BenchmarkWaiters(b *testing.B) {
 	const waiters = 10_000
-	srv, err := server.Start(b.Context(), lock.Needs{Kind: "redis"}, server.Options{})
-	if errors.Is(err, server.ErrMissing) {
+	srv, err := servers.Start(b.Context(), lock.Needs{Kind: "redis"}, servers.Options{})
+	if errors.Is(err, servers.ErrMissing) {
 		b.Skip(err)
 	} else if err != nil {
 		b.Fatal(err)
 	}
 	b.Cleanup(func() { _ = srv.Close() })
-	for _, v := range impls.All() {
-		if v.Algo != "redis-handoff" {
-			continue // of the others a crowd that leaves at once costs minutes
-		}
+	for _, c := range redistest.Clients() {
+		i := slices.IndexFunc(queue.Variants(c.Name, c.Dial), func(v lock.Variant) bool { return v.Algo == "redis-handoff" })
+		v := queue.Variants(c.Name, c.Dial)[i]
 		b.Run("algo="+v.Algo+"/client="+v.Client, func(b *testing.B) {
 			for b.Loop() {
 				idle := measured(b, waiters, func(ctx context.Context, started func()) { started(); <-ctx.Done() })

@@ -1,4 +1,4 @@
-package impls_test
+package failover_test
 
 import (
 	"context"
@@ -32,20 +32,17 @@ func TestFailoverAcrossKinds(t *testing.T) {
 	}
 	chain := []lock.Variant{find("redis-fenced", "goredis"), find("zk-sequential", ""), find("sql-lease", "pgx")}
 	kinds := []string{"redis", "zookeeper", "postgresql"}
-	for _, kind := range kinds {
-		onBinary(t, kind, lock.Single) // skips, or fails where it is required
-	}
 	for i, way := range []string{"failover-drain", "failover-epoch"} {
 		t.Run(way, func(t *testing.T) {
 			t.Parallel()
 			var servers []*server.Server
 			var engines []failover.Engine
 			for n, kind := range kinds {
-				s := start(t, lock.Needs{Kind: kind}, onBinary(t, kind, lock.Single), true)
+				s := start(t, kind)
 				servers = append(servers, s)
 				engines = append(engines, failover.Engine{Name: kind, Variant: chain[n], At: s.Deployment})
 			}
-			agreed := start(t, lock.Needs{Kind: "redis"}, onBinary(t, "redis", lock.Single), true)
+			agreed := start(t, "redis")
 			v := failover.Variants("", failover.Health{}, failover.Authority{
 				At: agreed.Deployment,
 				Open: func(ctx context.Context, d lock.Deployment, c lock.Config) (failover.Register, error) {

@@ -1,10 +1,13 @@
-package impls_test
+package failover_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"os"
+	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -15,6 +18,40 @@ import (
 	"github.com/lockbench/lockbench/impls"
 	"github.com/lockbench/lockbench/impls/lock"
 )
+
+// patience bounds what must happen in the end, on however busy a machine.
+const patience = 2 * time.Minute
+
+// start starts a server of kind from the installed program until the end of t, or skips
+// t loudly. What LOCKBENCH_REQUIRE lists must not be skipped.
+func start(t *testing.T, kind string) *server.Server {
+	t.Helper()
+	s, err := server.Start(t.Context(), lock.Needs{Kind: kind}, programs(t))
+	switch {
+	case errors.Is(err, server.ErrMissing) && !slices.Contains(strings.Fields(os.Getenv("LOCKBENCH_REQUIRE")), kind):
+		t.Skipf("NOT RUN: %v", err)
+	case err != nil:
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return s
+}
+
+// programs are the options that start servers from installed programs, whatever
+// addresses are given: they are killed.
+func programs(t *testing.T) server.Options {
+	t.Helper()
+	o, err := server.FromEnv()
+	if err != nil {
+		t.Fatal(err)
+	}
+	o.URLs, o.Topologies, o.Source = nil, nil, server.Binary
+	return o
+}
 
 // TestFailoverKills kills the primary Redis under load, again and again, each time
 // with a holder who goes on as long as its lease lets it. Grants must resume on the
@@ -28,7 +65,7 @@ func TestFailoverKills(t *testing.T) {
 	if testing.Short() {
 		chains, kills = 2, 3
 	}
-	o := onBinary(t, "redis", lock.Single)
+	o := programs(t)
 	for _, c := range []struct {
 		algo string
 		ttl  time.Duration
@@ -48,8 +85,8 @@ func TestFailoverKills(t *testing.T) {
 	} {
 		t.Run(c.algo, func(t *testing.T) {
 			t.Parallel()
-			standby := start(t, lock.Needs{Kind: "redis"}, o, true)
-			authority := start(t, lock.Needs{Kind: "redis"}, o, true)
+			standby := start(t, "redis")
+			authority := start(t, "redis")
 			var sum tally
 			var all sync.WaitGroup
 			for n := range chains {

@@ -1,0 +1,36 @@
+package harness
+
+import (
+	"context"
+	"errors"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// An answer that nobody waited for any more is not taken for that to the next request.
+func TestLateAnswer(t *testing.T) {
+	crew := new(Crew)
+	defer func() { _ = crew.Close() }()
+	list, _, err := crew.muster(t.Context(), 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := list[0]
+	if err := p.is.Signal(syscall.SIGSTOP); err != nil {
+		t.Fatal(err)
+	}
+	short, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
+	defer cancel()
+	if _, err := p.ask(short, request{Do: doPrepare}, patience); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("a stopped process answered: %v", err)
+	}
+	if err := p.is.Signal(syscall.SIGCONT); err != nil {
+		t.Fatal(err)
+	}
+	for _, do := range []string{doCost, doGo} {
+		if _, err := p.ask(t.Context(), request{Do: do}, patience); err == nil || err.Error() != "it was told to "+do+" at the wrong time" {
+			t.Errorf("to %s it answers %v", do, err)
+		}
+	}
+}
