@@ -237,6 +237,9 @@ func (q *quest) in(ctx context.Context) (bool, error) {
 // have ended yet, and both work if b gets in.
 func (s *Scene) succeed(ctx context.Context, a, b *harness.Actor, entered time.Time) error {
 	k := s.Key(0)
+	if err := s.warned(ctx, a); err != nil {
+		return err
+	}
 	in, err := s.ask(ctx, b, k)
 	if err != nil || !in {
 		return err
@@ -245,6 +248,30 @@ func (s *Scene) succeed(ctx context.Context, a, b *harness.Actor, entered time.T
 		return failed("the machine was so slow that the holder may have learnt of the fault, or its lease may have ended")
 	}
 	return s.both(ctx, a, b)
+}
+
+// warned waits until a knows that it has lost its lease, for a second at most: a lock that
+// is told by its server, or by a connection that breaks, has heard of it by then, and others
+// do not before they renew the lease.
+func (s *Scene) warned(ctx context.Context, a *harness.Actor) error {
+	if !s.Variant.Caps.Has(lock.Renew) {
+		return nil
+	}
+	for end := time.Now().Add(time.Second); time.Now().Before(end); {
+		events, err := s.cast.Events()
+		if err != nil {
+			return err
+		}
+		for _, e := range events {
+			if e.Actor == a.Me() && e.Deed == harness.Warned {
+				return nil
+			}
+		}
+		if err := pause(ctx, 10*time.Millisecond); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // ask has b ask once for k, and again as long as its calls fail, for a tenth of a lease.

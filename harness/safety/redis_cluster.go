@@ -4,6 +4,7 @@ import (
 	"context"
 	"net"
 	"slices"
+	"time"
 
 	"github.com/redis/go-redis/v9"
 
@@ -99,7 +100,7 @@ func (m *move) carry(ctx context.Context, keys []string) error {
 		return failed("%v", err)
 	}
 	for _, k := range keys {
-		if err := m.from.Do(ctx, "MIGRATE", host, port, k, 0, 5000).Err(); err != nil {
+		if err := m.from.Migrate(ctx, host, port, k, 0, 5*time.Second).Err(); err != nil {
 			return failed("MIGRATE: %v", err)
 		}
 	}
