@@ -318,6 +318,11 @@ func (s *Scene) leave(ctx context.Context, a *harness.Actor, k harness.Target) (
 	if err != nil {
 		return false, err
 	}
+	return s.left(ctx, a, call)
+}
+
+// left waits for the end of a's Release.
+func (s *Scene) left(ctx context.Context, a *harness.Actor, call *harness.Call) (freed bool, err error) {
 	r, err := call.Wait(ctx)
 	if err != nil {
 		return false, err
@@ -355,18 +360,28 @@ func (s *Scene) handed(ctx context.Context, q *quest, since time.Duration) error
 	return s.Work(ctx, q.b, q.k)
 }
 
-// pass has a release k, sets right what end says, and waits for b to get it. Only if the
-// Release has failed may b have had to wait for the end of a's lease.
+// pass has a release k, sets right what end says, and waits for b to get it. A Release may
+// wait for what end does. Only if it has failed may b have had to wait for the end of a's
+// lease.
 func (s *Scene) pass(ctx context.Context, a *harness.Actor, k harness.Target, q *quest, end func() error) error {
-	freed, err := s.leave(ctx, a, k)
+	call, err := a.Release(k)
 	if err != nil {
 		return err
 	}
 	at := s.cast.Now()
 	if end != nil {
+		if _, over, err := call.Within(ctx, time.Second); err != nil {
+			return err
+		} else if !over {
+			s.Proof("the Release of client %s waits", name(a.Me()))
+		}
 		if err := end(); err != nil {
 			return err
 		}
+	}
+	freed, err := s.left(ctx, a, call)
+	if err != nil {
+		return err
 	}
 	if !freed {
 		return s.handed(ctx, q, at)
