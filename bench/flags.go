@@ -14,7 +14,7 @@ import (
 	"github.com/lockbench/lockbench/harness"
 	"github.com/lockbench/lockbench/harness/fault"
 	"github.com/lockbench/lockbench/harness/server"
-	"github.com/lockbench/lockbench/harness/server/etcdchild"
+	"github.com/lockbench/lockbench/harness/server/builtin"
 	"github.com/lockbench/lockbench/impls"
 	"github.com/lockbench/lockbench/impls/lock"
 	"github.com/lockbench/lockbench/results"
@@ -295,7 +295,7 @@ func (s *sources) options() (server.Options, error) {
 	if err != nil {
 		return o, misuse("%w", err)
 	}
-	o.Embeds = etcdchild.Embeds() // as main sees to
+	o.Embeds = builtin.Embeds() // as main sees to
 	if s.from != "" {
 		o.Source = s.from
 	}

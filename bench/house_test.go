@@ -27,7 +27,7 @@ var floors = map[string][]string{
 	"impls/lock":               nil,
 	"results":                  nil,
 	"harness/server":           {"impls/lock", "results"},
-	"harness/server/etcdchild": nil,
+	"harness/server/builtin": nil,
 	"harness/fault":            {"impls/lock", "harness/server", "results"},
 	"harness":                  {"impls/lock", "results", "harness/server", "harness/fault"},
 	"harness/locktest":         {"impls/lock", "harness", "harness/fault"},
@@ -48,7 +48,7 @@ var floors = map[string][]string{
 	"bench/tests":              nil,
 	"bench/lockbench":          {"bench"},
 	"bench/theory":             {"impls", "impls/lock", "results", "harness", "harness/server"},
-	"bench":                    {"impls", "impls/lock", "results", "harness", "harness/server", "harness/server/etcdchild", "harness/fault", "plots"},
+	"bench":                    {"impls", "impls/lock", "results", "harness", "harness/server", "harness/server/builtin", "harness/fault", "plots"},
 
 	// What only tests import.
 	"impls/redis/internal/redistest": {"impls/lock", "impls/redis/wire", "impls/redis/goredis", "impls/redis/redigo", "impls/redis/rueidis", "harness/server"},

@@ -19,7 +19,7 @@ import (
 
 	"github.com/lockbench/lockbench/harness/locktest"
 	"github.com/lockbench/lockbench/harness/server"
-	"github.com/lockbench/lockbench/harness/server/etcdchild"
+	"github.com/lockbench/lockbench/harness/server/builtin"
 	"github.com/lockbench/lockbench/impls"
 	"github.com/lockbench/lockbench/impls/etcd"
 	"github.com/lockbench/lockbench/impls/lock"
@@ -30,7 +30,7 @@ import (
 // and a wait costs no processor. Where there is no Redis, fewer do: its imitation
 // shares the processors with the tests, whose leases would end meanwhile.
 func TestMain(m *testing.M) {
-	etcdchild.Main()
+	builtin.Main()
 	flag.Parse()
 	given := false
 	flag.Visit(func(f *flag.Flag) { given = given || f.Name == "test.parallel" })
@@ -54,7 +54,7 @@ func fromEnv(t testing.TB) server.Options {
 	if err != nil {
 		t.Fatal(err)
 	}
-	o.Embeds = etcdchild.Embeds()
+	o.Embeds = builtin.Embeds()
 	return o
 }
 
@@ -87,7 +87,7 @@ func TestConformanceEmbedded(t *testing.T) {
 		t.Skip("NOT RUN: -short leaves out the embedded server")
 	}
 	served := slices.DeleteFunc(impls.All(), func(v lock.Variant) bool { return v.Needs.Kind != "redis" && v.Needs.Kind != "etcd" })
-	conform(t, server.Options{Source: server.Embedded, Embeds: etcdchild.Embeds()}, served, locktest.Options{}, false)
+	conform(t, server.Options{Source: server.Embedded, Embeds: builtin.Embeds()}, served, locktest.Options{}, false)
 }
 
 // TestConformanceCluster runs it on a cluster of three. The cases that put a relay

@@ -19,12 +19,12 @@ import (
 	"github.com/redis/go-redis/v9"
 	"go.uber.org/goleak"
 
-	"github.com/lockbench/lockbench/harness/server/etcdchild"
+	"github.com/lockbench/lockbench/harness/server/builtin"
 	"github.com/lockbench/lockbench/impls/lock"
 )
 
 func TestMain(m *testing.M) {
-	etcdchild.Main()
+	builtin.Main()
 	if what := os.Getenv(childEnv); what != "" {
 		kind, src, _ := strings.Cut(what, " ")
 		os.Exit(beChild(kind, Source(src)))
