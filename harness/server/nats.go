@@ -224,8 +224,11 @@ func (n *natsNode) remove(ctx context.Context, names []string) (int, error) {
 			continue
 		}
 		s, err := n.js.Stream(ctx, name)
-		if err != nil {
+		if errors.Is(err, jetstream.ErrStreamNotFound) {
 			continue // it was removed meanwhile
+		}
+		if err != nil {
+			return sum, err
 		}
 		for _, key := range keys {
 			k, err := purge(ctx, s, "$KV."+strings.TrimPrefix(name, "KV_")+"."+key)

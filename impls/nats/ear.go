@@ -215,12 +215,31 @@ func (l *locker) watch(ctx context.Context, key string) (jetstream.KeyWatcher, c
 	life, stop := context.WithCancel(context.WithoutCancel(ctx))
 	late := time.AfterFunc(l.c.Timeout, stop)
 	abandon := context.AfterFunc(ctx, stop)
-	l.c.Count.Cmd()
-	w, err := l.kv.Watch(life, escape(key), jetstream.UpdatesOnly(), jetstream.MetaOnly())
-	if err == nil && abandon() && late.Stop() {
-		return w, stop, nil
+	kv, err := l.view(life)
+	if err == nil {
+		l.c.Count.Cmd()
+		var w jetstream.KeyWatcher
+		w, err = kv.Watch(life, escape(key), jetstream.UpdatesOnly(), jetstream.MetaOnly())
+		if err == nil && abandon() && late.Stop() {
+			return w, stop, nil
+		}
 	}
 	stop()
 	late.Stop()
 	return nil, nil, fmt.Errorf("nats: no watch of the key: %w", plain(cmp.Or(err, context.Canceled)))
+}
+
+// view is the bucket as the client library has it.
+func (l *locker) view(ctx context.Context) (jetstream.KeyValue, error) {
+	l.viewing.Lock()
+	defer l.viewing.Unlock()
+	if l.kv != nil {
+		return l.kv, nil
+	}
+	l.c.Count.Cmd()
+	kv, err := l.js.KeyValue(ctx, l.bucket)
+	if err == nil {
+		l.kv = kv
+	}
+	return kv, err
 }

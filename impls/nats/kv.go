@@ -140,10 +140,12 @@ func (l *locker) take(ctx context.Context, key string) (lock.Lease, error) {
 			return nil, l.undo(ctx, key, owner, err)
 		}
 		now, err := l.read(ctx, key)
-		if err != nil {
+		switch {
+		case err != nil:
 			return nil, err
-		}
-		if l.ears.saw(key, now).held {
+		case now.held && now.owner == owner: // two servers took themselves for the leader, and one refused
+			return l.granted(ctx, key, owner, now.rev, sent)
+		case l.ears.saw(key, now).held:
 			return nil, nil
 		}
 	}
@@ -171,7 +173,7 @@ func (l *locker) undo(ctx context.Context, key, owner string, why error) error {
 	defer cancel()
 	now, err := l.read(ctx, key)
 	if err == nil && now.held && now.owner == owner {
-		if _, err = l.remove(ctx, key, now.rev); err == nil {
+		if _, err = l.remove(ctx, key, owner, now.rev); err == nil {
 			return fmt.Errorf("nats: %w", plain(why))
 		}
 	}
@@ -187,23 +189,23 @@ type lease struct {
 
 	mu    sync.Mutex
 	rev   uint64 // of the last write that is known of
-	freed bool   // by Release, whose answer came
+	freed bool   // by Release
 }
 
-// rewrite calls write with the revision of the key, a second time if a write of this
-// lease went through of which no answer came. It returns lock.ErrLost if the key is no
-// longer this lease's.
-func (h *lease) rewrite(ctx context.Context, write func(rev uint64) (uint64, error)) error {
+// rewrite calls write with the revision of the key until the answer is clear: a write of
+// this lease may have gone through of which no answer came, and a server that was the
+// leader until lately may refuse what the new one does. It returns lock.ErrLost if the key
+// is no longer this lease's. Frees says that write frees it.
+func (h *lease) rewrite(ctx context.Context, frees bool, write func(rev uint64) (uint64, error)) (err error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.freed {
 		return lock.ErrLost
 	}
-	var err error
 	for n := range tries {
 		var rev uint64
 		if rev, err = write(h.rev); err == nil {
-			h.rev = rev
+			h.rev, h.freed = rev, frees
 			return nil
 		}
 		if !conflict(err) {
@@ -213,20 +215,25 @@ func (h *lease) rewrite(ctx context.Context, write func(rev uint64) (uint64, err
 		if unread != nil {
 			return unread
 		}
-		if h.l.ears.saw(h.key, now); !now.held || now.owner != h.owner {
+		h.l.ears.saw(h.key, now)
+		switch {
+		case frees && !now.held && now.owner == h.owner:
+			h.freed = true
+			return nil
+		case now.rev > h.rev && now.held && now.owner == h.owner:
+			h.rev = now.rev
+		case now.rev == 0 || now.rev > h.rev:
 			return lock.ErrLost
-		}
-		if now.rev == h.rev { // one of them is on its way through the replicas
+		default: // a write is on its way through the replicas
 			time.Sleep(h.l.c.Retry.Next(n))
 		}
-		h.rev = now.rev
 	}
 	return err
 }
 
 // renew writes the key anew, so that its TTL begins again.
 func (h *lease) renew(ctx context.Context) error {
-	return h.rewrite(ctx, func(rev uint64) (uint64, error) { return h.l.write(ctx, h.key, h.owner, rev) })
+	return h.rewrite(ctx, false, func(rev uint64) (uint64, error) { return h.l.write(ctx, h.key, h.owner, rev) })
 }
 
 // Release implements lock.Lease.
@@ -240,11 +247,7 @@ func (h *lease) Release(ctx context.Context) error {
 	}
 	ctx, cancel := h.l.c.Bounded(ctx)
 	defer cancel()
-	err := h.rewrite(ctx, func(rev uint64) (uint64, error) {
-		marker, err := h.l.remove(ctx, h.key, rev)
-		h.freed = err == nil
-		return marker, err
-	})
+	err := h.rewrite(ctx, true, func(rev uint64) (uint64, error) { return h.l.remove(ctx, h.key, h.owner, rev) })
 	switch {
 	case err == nil, errors.Is(err, lock.ErrLost):
 		return err
