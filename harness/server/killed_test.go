@@ -106,7 +106,7 @@ func TestKilled(t *testing.T) {
 	for _, c := range []struct {
 		kind string
 		src  Source
-	}{{"redis", Binary}, {"redis", Docker}, {"etcd", Embedded}} {
+	}{{"redis", Binary}, {"redis", Docker}, {"etcd", Embedded}, {"nats", Embedded}} {
 		t.Run(c.kind+"/"+string(c.src), func(t *testing.T) {
 			start(t, lock.Needs{Kind: c.kind}, Options{Source: c.src, Embeds: builtin.Embeds()}) // is it here at all?
 			_, left := ownTemp(t)

@@ -131,8 +131,8 @@ func (l *locker) take(ctx context.Context, key string) (lock.Lease, error) {
 	}
 	owner := rand.Text()
 	for range tries {
-		sent := time.Now()
-		rev, err := l.write(ctx, key, owner, l.ears.free(key))
+		sent, last := time.Now(), l.ears.free(key)
+		rev, err := l.write(ctx, key, owner, last)
 		if err == nil {
 			return l.granted(ctx, key, owner, rev, sent)
 		}
@@ -145,7 +145,7 @@ func (l *locker) take(ctx context.Context, key string) (lock.Lease, error) {
 			return nil, err
 		case now.held && now.owner == owner: // two servers took themselves for the leader, and one refused
 			return l.granted(ctx, key, owner, now.rev, sent)
-		case l.ears.saw(key, now).held:
+		case l.ears.saw(key, now).held, now.rev == last: // or another's write is on its way through the replicas
 			return nil, nil
 		}
 	}

@@ -68,13 +68,13 @@ func open(ctx context.Context, d lock.Deployment, c lock.Config) (lock.Locker, e
 	if l.conn, err = l.dial(ctx, d.Nodes[0]); err != nil {
 		return nil, fmt.Errorf("nats: %s cannot be reached: %w", l.where, oneLine(err))
 	}
-	l.js, err = jetstream.New(l.conn, jetstream.WithDefaultTimeout(c.Timeout))
+	l.js, err = jetstream.New(l.conn)
 	if err == nil {
 		err = l.ensure(ctx)
 	}
 	if err != nil {
 		l.conn.Close()
-		return nil, fmt.Errorf("nats: %s has no bucket %s and makes none: %w", l.where, l.bucket, oneLine(plain(err)))
+		return nil, fmt.Errorf("nats: %s has no bucket %s for locks: %w", l.where, l.bucket, oneLine(plain(err)))
 	}
 	l.ears.open = l.watch
 	return l, nil
@@ -88,23 +88,35 @@ func seconds(d time.Duration) time.Duration {
 	return d
 }
 
+// gathering bounds the making of a bucket: the servers that are to hold it may need some
+// rounds to agree on their leader, each of 4 to 9 s.
+const gathering = 30 * time.Second
+
 // ensure finds the bucket, or makes it: a stream as the client library makes one for it,
-// by one request in the place of three.
+// by one request in the place of three. While it has no leader nobody answers, and of
+// several clients that make it at once a cluster may answer one alone.
 func (l *locker) ensure(ctx context.Context) error {
-	s, err := l.js.Stream(ctx, l.stream.Name)
-	l.c.Count.Cmd()
-	if errors.Is(err, jetstream.ErrStreamNotFound) {
+	ctx, cancel := context.WithTimeout(ctx, gathering)
+	defer cancel()
+	for {
+		short, cancel := context.WithTimeout(ctx, l.c.Timeout/2)
 		l.c.Count.Cmd()
-		s, err = l.js.CreateStream(ctx, l.stream)
+		s, err := l.js.Stream(short, l.stream.Name)
+		if errors.Is(err, jetstream.ErrStreamNotFound) {
+			l.c.Count.Cmd()
+			s, err = l.js.CreateStream(short, l.stream)
+		}
+		cancel()
+		switch {
+		case err == nil && s.CachedInfo().Config.SubjectDeleteMarkerTTL == 0:
+			return fmt.Errorf("there is one whose keys cannot have a TTL, of which locks need one; make it with a LimitMarkerTTL, such as %s", markers)
+		case err == nil, ctx.Err() != nil, l.conn.IsClosed():
+			return err
+		case slow(err), errors.Is(err, jetstream.ErrStreamNameAlreadyInUse):
+		default:
+			return err
+		}
 	}
-	if errors.Is(err, jetstream.ErrStreamNameAlreadyInUse) { // another client was faster, and made another
-		l.c.Count.Cmd()
-		s, err = l.js.Stream(ctx, l.stream.Name)
-	}
-	if err == nil && s.CachedInfo().Config.SubjectDeleteMarkerTTL == 0 {
-		err = fmt.Errorf("there is a bucket whose keys cannot have a TTL, of which locks need one; make it with a LimitMarkerTTL, such as %s", markers)
-	}
-	return err
 }
 
 // An entry is what a key was at one moment. The zero value is a key that is not there.
@@ -218,10 +230,15 @@ func refused(err error) bool {
 		errors.Is(err, nats.ErrReconnectBufExceeded) || errors.Is(err, nats.ErrMaxPayload)
 }
 
+// slow reports whether err says that no answer came in time.
+func slow(err error) bool {
+	return errors.Is(err, context.DeadlineExceeded) || errors.Is(err, nats.ErrTimeout)
+}
+
 // plain is err without the context of one request, which is none of the caller's.
 func plain(err error) error {
 	switch {
-	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, nats.ErrTimeout):
+	case slow(err):
 		return errSlow
 	case errors.Is(err, context.Canceled), errors.Is(err, nats.ErrConnectionClosed):
 		return lock.ErrClosed
