@@ -128,6 +128,9 @@ func (e *ears) told(key string, now entry) {
 		return // it was known
 	}
 	e.note(key, now)
+	if w := e.byKey[key]; w != nil && !now.held {
+		w.wake()
+	}
 }
 
 // saw notes what was read of key, which may be that it is not there, and returns what is
@@ -147,9 +150,6 @@ func (e *ears) note(key string, now entry) {
 		e.last = make(map[string]entry)
 	}
 	e.last[key] = now
-	if w := e.byKey[key]; w != nil && !now.held {
-		w.wake()
-	}
 }
 
 func (w *ear) wake() {
