@@ -13,7 +13,7 @@ import (
 	"github.com/lockbench/lockbench/harness"
 	"github.com/lockbench/lockbench/harness/locktest"
 	"github.com/lockbench/lockbench/harness/server"
-	"github.com/lockbench/lockbench/harness/server/etcdchild"
+	"github.com/lockbench/lockbench/harness/server/builtin"
 	"github.com/lockbench/lockbench/impls"
 	"github.com/lockbench/lockbench/impls/lock"
 	"github.com/lockbench/lockbench/results"
@@ -47,7 +47,7 @@ func BenchmarkLock(b *testing.B) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	options.Embeds = etcdchild.Embeds()
+	options.Embeds = builtin.Embeds()
 	servers := bank{options: options, session: harness.NewID(), rigs: make(map[lock.Needs]*harness.Rig)}
 	b.Cleanup(func() {
 		if err := servers.close(); err != nil {

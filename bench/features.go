@@ -44,7 +44,7 @@ func features() []feature {
 
 // families are the columns, by the start of a name and its title.
 func families() [][2]string {
-	return [][2]string{{"redis-", "Redis"}, {"sql-", "SQL"}, {"zk-", "ZooKeeper"}, {"etcd-", "etcd"}, {"failover-", "several engines"}, {"peer-", "peers"}}
+	return [][2]string{{"redis-", "Redis"}, {"sql-", "SQL"}, {"zk-", "ZooKeeper"}, {"etcd-", "etcd"}, {"nats-", "NATS"}, {"failover-", "several engines"}, {"peer-", "peers"}}
 }
 
 // featureTable says which locks of each family have each feature.

@@ -14,7 +14,7 @@ import (
 	"github.com/lockbench/lockbench/harness"
 	"github.com/lockbench/lockbench/harness/fault"
 	"github.com/lockbench/lockbench/harness/server"
-	"github.com/lockbench/lockbench/harness/server/etcdchild"
+	"github.com/lockbench/lockbench/harness/server/builtin"
 	"github.com/lockbench/lockbench/impls"
 	"github.com/lockbench/lockbench/impls/lock"
 	"github.com/lockbench/lockbench/results"
@@ -221,6 +221,7 @@ type sources struct {
 	urls       map[string]*[]lock.Endpoint
 	topologies map[string]*string
 	images     map[string]*string
+	natsSync   string // "" leaves it to the environment
 	from       server.Source
 }
 
@@ -233,6 +234,10 @@ func (s *sources) flags(fs *flag.FlagSet) {
 		}
 		return "", errors.New("want url, binary, docker or embedded")
 	}}, "server", "allow only this `source` of servers: url, binary, docker or embedded (default the first that works, or $LOCKBENCH_SERVER)")
+	fs.Var(bounded[string]{&s.natsSync, func(text string) (string, error) {
+		_, err := server.ParseSync(text)
+		return text, err
+	}}, "nats-sync", "`when` a NATS that is started syncs its disk: always, before it confirms a write, or default, every 2 minutes (default $LOCKBENCH_NATS_SYNC)")
 	s.topologies, s.images = map[string]*string{}, map[string]*string{}
 	for _, k := range server.Kinds() {
 		s.topologies[k.Name], s.images[k.Name] = new(string), new(string)
@@ -298,9 +303,12 @@ func (s *sources) options() (server.Options, error) {
 	if err != nil {
 		return o, misuse("%w", err)
 	}
-	o.Embeds = etcdchild.Embeds() // as main sees to
+	o.Embeds = builtin.Embeds() // as main sees to
 	if s.from != "" {
 		o.Source = s.from
+	}
+	if s.natsSync != "" {
+		o.SyncAlways, _ = server.ParseSync(s.natsSync) // checked when it was read
 	}
 	for _, k := range server.Kinds() {
 		from := k.Env("URL")

@@ -12,7 +12,7 @@ import (
 
 	"github.com/lockbench/lockbench/harness/locktest"
 	"github.com/lockbench/lockbench/harness/server"
-	"github.com/lockbench/lockbench/harness/server/etcdchild"
+	"github.com/lockbench/lockbench/harness/server/builtin"
 	"github.com/lockbench/lockbench/impls"
 	"github.com/lockbench/lockbench/impls/lock"
 	"github.com/lockbench/lockbench/results"
@@ -50,7 +50,7 @@ func absent(t *testing.T) map[string]bool {
 	kinds := make(map[string]bool)
 	src := source(t)
 	for _, k := range server.Kinds() {
-		found := server.Find(t.Context(), k.Name, server.Options{Source: src, Embeds: etcdchild.Embeds()})
+		found := server.Find(t.Context(), k.Name, server.Options{Source: src, Embeds: builtin.Embeds()})
 		if slices.ContainsFunc(found, func(f server.Found) bool { return f.OK && f.Source == src }) {
 			continue
 		}

@@ -181,7 +181,7 @@ func runSections() []section {
 func serverSection() section {
 	return section{
 		title: "servers",
-		flags: append([]string{"server"}, serverFlags("", "-topology", "-image")...),
+		flags: append([]string{"server"}, append(serverFlags("", "-topology", "-image"), "nats-sync")...),
 		about: "What a lock needs is started here, unless a URL names one that runs, or several independent ones by commas. " +
 			"$LOCKBENCH_KIND_URL, $LOCKBENCH_KIND_TOPOLOGY and $LOCKBENCH_KIND_IMAGE stand for the flags, such as $LOCKBENCH_REDIS_URL.",
 	}

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/lockbench/lockbench/harness/server"
-	"github.com/lockbench/lockbench/harness/server/etcdchild"
+	"github.com/lockbench/lockbench/harness/server/builtin"
 	"github.com/lockbench/lockbench/impls"
 	"github.com/lockbench/lockbench/impls/lock"
 )
@@ -29,7 +29,7 @@ func renewing() (list []lock.Variant) {
 // program starts what n names from an installed program, or else what is built in.
 func program(t testing.TB, n lock.Needs) (s *server.Server, err error) {
 	for _, from := range []server.Source{server.Binary, server.Embedded} {
-		s, err = server.Start(t.Context(), n, server.Options{Source: from, Embeds: etcdchild.Embeds()})
+		s, err = server.Start(t.Context(), n, server.Options{Source: from, Embeds: builtin.Embeds()})
 		if !errors.Is(err, server.ErrMissing) || required(n.Kind) {
 			return s, err
 		}

@@ -21,7 +21,7 @@ import (
 	"github.com/redis/go-redis/v9/logging"
 
 	"github.com/lockbench/lockbench/harness"
-	"github.com/lockbench/lockbench/harness/server/etcdchild"
+	"github.com/lockbench/lockbench/harness/server/builtin"
 	"github.com/lockbench/lockbench/impls"
 )
 
@@ -42,7 +42,7 @@ const (
 // Commit is that of the program's source; "" is the one that the go command recorded.
 func Main(commit string) int {
 	commit = revision(commit)
-	etcdchild.Main() // for the server that run starts where no etcd is installed
+	builtin.Main() // for the server that run starts where no etcd is installed
 	// go-redis would write remarks on its connections to stderr, which is for one
 	// clear line. Its switch is process-wide, so it belongs here.
 	logging.Disable()

@@ -20,7 +20,7 @@ import (
 
 	"github.com/lockbench/lockbench/harness"
 	"github.com/lockbench/lockbench/harness/server"
-	"github.com/lockbench/lockbench/harness/server/etcdchild"
+	"github.com/lockbench/lockbench/harness/server/builtin"
 	"github.com/lockbench/lockbench/impls"
 	"github.com/lockbench/lockbench/impls/lock"
 	"github.com/lockbench/lockbench/impls/redis/goredis"
@@ -36,7 +36,7 @@ func TestMain(m *testing.M) {
 	if os.Getenv(asCommand) != "" {
 		os.Exit(Main(""))
 	}
-	etcdchild.Main()
+	builtin.Main()
 	harness.Work(impls.All(), revision(""))
 	flag.Bool("update", false, "rewrite the golden files")
 	// Tests may run where a hang-up is ignored, as nohup has it, and commands inherit that.

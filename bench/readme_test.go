@@ -85,7 +85,7 @@ func TestReadme(t *testing.T) {
 	}
 	understood(t, all, text)
 	known := algosOf(impls.All())
-	for _, m := range regexp.MustCompile("`((?:redis|sql|zk|etcd|peer|local|failover)-[a-z-]+)`").FindAllStringSubmatch(text, -1) {
+	for _, m := range regexp.MustCompile("`((?:redis|sql|zk|etcd|nats|peer|local|failover)-[a-z-]+)`").FindAllStringSubmatch(text, -1) {
 		if !slices.Contains(known, m[1]) {
 			t.Errorf("there is no lock %s", m[1])
 		}

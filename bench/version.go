@@ -9,7 +9,7 @@ import (
 	"strings"
 
 	"github.com/lockbench/lockbench/harness/server"
-	"github.com/lockbench/lockbench/harness/server/etcdchild"
+	"github.com/lockbench/lockbench/harness/server/builtin"
 )
 
 func versionCommand(commit string) command {
@@ -49,7 +49,7 @@ func release() string {
 
 // builtIn names the servers that the program has in itself, for where none is installed.
 func builtIn(ctx context.Context) (list []string) {
-	o := server.Options{Source: server.Embedded, Embeds: etcdchild.Embeds()}
+	o := server.Options{Source: server.Embedded, Embeds: builtin.Embeds()}
 	for _, k := range server.Kinds() {
 		for _, f := range server.Find(ctx, k.Name, o) {
 			if f.OK && f.Source == server.Embedded {

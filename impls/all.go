@@ -9,6 +9,7 @@ import (
 	"github.com/lockbench/lockbench/impls/failover"
 	"github.com/lockbench/lockbench/impls/local"
 	"github.com/lockbench/lockbench/impls/lock"
+	"github.com/lockbench/lockbench/impls/nats"
 	"github.com/lockbench/lockbench/impls/peer"
 	"github.com/lockbench/lockbench/impls/redis"
 	"github.com/lockbench/lockbench/impls/redis/goredis"
@@ -31,6 +32,7 @@ func All() []lock.Variant {
 		sql.Variants(),
 		zookeeper.Variants(),
 		etcd.Variants(),
+		nats.Variants(),
 		twoRedis(onGoredis),
 		peer.Variants(),
 	)

@@ -14,12 +14,14 @@ import (
 	"time"
 
 	"github.com/go-zookeeper/zk"
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
 	"github.com/redis/go-redis/v9"
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"github.com/lockbench/lockbench/harness/locktest"
 	"github.com/lockbench/lockbench/harness/server"
-	"github.com/lockbench/lockbench/harness/server/etcdchild"
+	"github.com/lockbench/lockbench/harness/server/builtin"
 	"github.com/lockbench/lockbench/impls"
 	"github.com/lockbench/lockbench/impls/etcd"
 	"github.com/lockbench/lockbench/impls/lock"
@@ -30,7 +32,7 @@ import (
 // and a wait costs no processor. Where there is no Redis, fewer do: its imitation
 // shares the processors with the tests, whose leases would end meanwhile.
 func TestMain(m *testing.M) {
-	etcdchild.Main()
+	builtin.Main()
 	flag.Parse()
 	given := false
 	flag.Visit(func(f *flag.Flag) { given = given || f.Name == "test.parallel" })
@@ -54,7 +56,7 @@ func fromEnv(t testing.TB) server.Options {
 	if err != nil {
 		t.Fatal(err)
 	}
-	o.Embeds = etcdchild.Embeds()
+	o.Embeds = builtin.Embeds()
 	return o
 }
 
@@ -87,7 +89,7 @@ func TestConformanceEmbedded(t *testing.T) {
 		t.Skip("NOT RUN: -short leaves out the embedded server")
 	}
 	served := slices.DeleteFunc(impls.All(), func(v lock.Variant) bool { return v.Needs.Kind != "redis" && v.Needs.Kind != "etcd" })
-	conform(t, server.Options{Source: server.Embedded, Embeds: etcdchild.Embeds()}, served, locktest.Options{}, false)
+	conform(t, server.Options{Source: server.Embedded, Embeds: builtin.Embeds()}, served, locktest.Options{}, false)
 }
 
 // TestConformanceCluster runs it on a cluster of three. The cases that put a relay
@@ -133,13 +135,27 @@ func TestConformanceEtcdCluster(t *testing.T) {
 	conform(t, onBinary(t, "etcd", lock.Ensemble), variants, locktest.Options{}, true)
 }
 
+// TestConformanceNATSCluster runs it on a NATS of three servers, which replicate the keys.
+func TestConformanceNATSCluster(t *testing.T) {
+	t.Parallel()
+	variants := slices.DeleteFunc(impls.All(), func(v lock.Variant) bool {
+		return v.Needs.Kind != "nats" || v.Unsuited(lock.Ensemble) != ""
+	})
+	conform(t, onBinary(t, "nats", lock.Ensemble), variants, locktest.Options{}, true)
+}
+
 // onBinary are the options that start servers of kind as topology says from the
-// installed program, whatever address is given, or skip the test loudly.
+// installed program, whatever address is given, or skip the test loudly. Where there is no
+// NATS it is the one that is built in.
 func onBinary(t *testing.T, kind string, topology lock.Topology) server.Options {
 	t.Helper()
 	o := fromEnv(t)
 	o.URLs, o.Source, o.Topologies = nil, server.Binary, map[string]lock.Topology{kind: topology}
 	for _, f := range server.Find(t.Context(), kind, o) {
+		if f.Source == server.Binary && !f.OK && kind == "nats" {
+			o.Source = server.Embedded
+			return o
+		}
 		if f.Source == server.Binary && !f.OK {
 			if required(kind) {
 				t.Fatalf("LOCKBENCH_REQUIRE lists %s: %s", kind, f.Hint)
@@ -164,12 +180,12 @@ func conformOn(t *testing.T, servers map[lock.Needs]*server.Server, variants []l
 			if s == nil {
 				lacking(t, v.Needs)
 			}
-			if genuine && s.Source == server.Embedded && !testing.Short() {
+			if genuine && standIn(s) && !testing.Short() {
 				t.Skipf("NOT RUN on a real server, and TestConformanceEmbedded runs it on this one; get one with scripts/servers %s", v.Needs.Kind)
 			}
 			// On a cluster the loads need not be large: they are on the single server.
 			options := options
-			options.Short = testing.Short() || s.Source == server.Embedded || s.Topology() != lock.Single
+			options.Short = testing.Short() || standIn(s) || s.Topology() != lock.Single
 			// Three servers that have to agree with each other may all wait for one of few
 			// processors, and a lease of a second ends meanwhile.
 			if s.Topology() == lock.Ensemble {
@@ -205,6 +221,9 @@ func conformOn(t *testing.T, servers map[lock.Needs]*server.Server, variants []l
 			}
 			if v.Needs.Kind == "etcd" {
 				options.Find = func(ctx context.Context, part string) ([]string, error) { return findInEtcd(ctx, s.Deployment, part) }
+			}
+			if v.Needs.Kind == "nats" {
+				options.Find = func(ctx context.Context, part string) ([]string, error) { return findInNATS(ctx, s.Deployment, part) }
 			}
 			locktest.Run(t, v, s.Deployment, options)
 		})
@@ -263,6 +282,10 @@ func ending(t *testing.T, s *server.Server) *server.Server {
 	return s
 }
 
+// standIn reports whether s stands in for a server that could be installed. The NATS that
+// is built in is what every machine has.
+func standIn(s *server.Server) bool { return s.Source == server.Embedded && s.Kind != "nats" }
+
 // accept returns s, which is what server.Start made of n, or nil if t gets along
 // without, or ends t.
 func accept(t *testing.T, n lock.Needs, genuine bool, s *server.Server, err error) *server.Server {
@@ -280,10 +303,8 @@ func accept(t *testing.T, n lock.Needs, genuine bool, s *server.Server, err erro
 		return s
 	}
 	t.Logf("%s: %s %s, source %s, %v", n, s.Product, s.Version, s.Source, s.Deployment.Nodes)
-	if genuine && s.Source == server.Embedded {
-		if required(n.Kind) {
-			t.Fatalf("LOCKBENCH_REQUIRE lists %s, but the server is the embedded one", n.Kind)
-		}
+	if genuine && standIn(s) && required(n.Kind) {
+		t.Fatalf("LOCKBENCH_REQUIRE lists %s, but the server is the embedded one", n.Kind)
 	}
 	if genuine && s.Source == server.Embedded && n.Kind == "redis" {
 		t.Logf("NOT A REAL SERVER: the suite runs on an imitation of %s inside this process, which proves little; "+
@@ -359,4 +380,47 @@ func findInEtcd(ctx context.Context, d lock.Deployment, part string) (names []st
 		}
 	}
 	return names, nil
+}
+
+// findInNATS lists the keys and buckets of our tests that contain part.
+func findInNATS(ctx context.Context, d lock.Deployment, part string) (names []string, err error) {
+	hosts, _, err := d.Nodes[0].Split()
+	if err != nil {
+		return nil, err
+	}
+	c, err := nats.Connect(hosts[0].Reveal())
+	if err != nil {
+		return nil, err
+	}
+	defer c.Close()
+	js, err := jetstream.New(c)
+	if err != nil {
+		return nil, err
+	}
+	buckets := js.KeyValueStoreNames(ctx)
+	for bucket := range buckets.Name() {
+		if strings.Contains(bucket, part) {
+			names = append(names, bucket)
+		}
+		s, err := js.Stream(ctx, "KV_"+bucket)
+		if errors.Is(err, jetstream.ErrStreamNotFound) {
+			continue // another case has removed it
+		}
+		if err != nil {
+			return nil, err
+		}
+		info, err := s.Info(ctx, jetstream.WithSubjectFilter("$KV.>"))
+		if errors.Is(err, jetstream.ErrStreamNotFound) {
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		for subject := range info.State.Subjects {
+			if strings.Contains(subject, part) {
+				names = append(names, subject)
+			}
+		}
+	}
+	return names, buckets.Error()
 }

@@ -16,7 +16,7 @@ import (
 func TestExclusionInContainer(t *testing.T) {
 	t.Parallel()
 	for kind, name := range map[string]string{
-		"mysql": "sql-lease/mysql", "postgresql": "sql-lease/pgx", "zookeeper": "zk-sequential", "etcd": "etcd-mutex",
+		"mysql": "sql-lease/mysql", "postgresql": "sql-lease/pgx", "zookeeper": "zk-sequential", "etcd": "etcd-mutex", "nats": "nats-kv",
 	} {
 		t.Run(kind, func(t *testing.T) {
 			o, err := server.FromEnv()

@@ -25,7 +25,7 @@ import (
 // lock operations a second or 500 000 locks. Locks that hold a connection each are
 // left out: there the server's bound on connections decides.
 func BenchmarkHeld(b *testing.B) {
-	for _, algo := range []string{"redis-token", "redis-handoff", "sql-lease", "zk-sequential", "etcd-mutex"} {
+	for _, algo := range []string{"redis-token", "redis-handoff", "sql-lease", "zk-sequential", "etcd-mutex", "nats-kv"} {
 		for _, v := range impls.All() {
 			if v.Algo == algo && !slices.Contains([]string{"redigo", "rueidis"}, v.Client) {
 				for _, n := range []int{1_000, 10_000, 100_000} {

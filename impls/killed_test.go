@@ -19,7 +19,7 @@ import (
 func TestKilledUnderLoad(t *testing.T) {
 	t.Parallel()
 	one := map[string]string{ // client by algorithm; sql-advisory is on both databases
-		"redis-handoff": "goredis", "sql-lease": "mysql", "sql-advisory": "", "zk-sequential": "", "etcd-mutex": "",
+		"redis-handoff": "goredis", "sql-lease": "mysql", "sql-advisory": "", "zk-sequential": "", "etcd-mutex": "", "nats-kv": "",
 	}
 	for _, v := range impls.All() {
 		if client, ok := one[v.Algo]; !ok || client != "" && v.Client != client {

@@ -34,7 +34,7 @@ func familyOf(g *results.Group) family {
 	of := []struct {
 		kind, name string
 		colour     uint32
-	}{{"", "in memory", 0x444444}, {"redis", "Redis", 0x0072b2}, {"mysql", "MySQL", 0x117733}, {"postgresql", "PostgreSQL", 0x44aa99}, {"zookeeper", "ZooKeeper", 0xcc6677}, {"etcd", "etcd", 0x882255}}
+	}{{"", "in memory", 0x444444}, {"redis", "Redis", 0x0072b2}, {"mysql", "MySQL", 0x117733}, {"postgresql", "PostgreSQL", 0x44aa99}, {"zookeeper", "ZooKeeper", 0xcc6677}, {"etcd", "etcd", 0x882255}, {"nats", "NATS", 0x27aae1}}
 	f := family{rank: 10 * len(of), name: capital(product(g.Server)), look: look{colour: hex(0x999933), width: 1}}
 	for i, k := range of {
 		if k.kind == g.Server.Kind {

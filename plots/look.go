@@ -80,6 +80,7 @@ func assigned() map[string]look {
 		"zk-rw":          {colour: hex(0xdd8899), marker: diamond},
 		"zk-reentrant":   {colour: hex(0xa0522d), marker: up},
 		"etcd-mutex":     {colour: hex(0x882255), marker: down},
+		"nats-kv":        {colour: hex(0x27aae1), marker: right},
 
 		// Other people's, in the colours of earth.
 		"peer-redsync":              {colour: hex(0x8c510a), marker: circle},

@@ -12,11 +12,14 @@ import (
 	"github.com/go-sql-driver/mysql"
 	"github.com/go-zookeeper/zk"
 	_ "github.com/jackc/pgx/v5/stdlib" // the driver pgx
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
 	"github.com/redis/go-redis/v9"
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.uber.org/zap"
 
 	"github.com/lockbench/lockbench/harness/server"
+	"github.com/lockbench/lockbench/harness/server/builtin"
 	"github.com/lockbench/lockbench/impls/lock"
 )
 
@@ -89,9 +92,14 @@ type data struct {
 func TestRestart(t *testing.T) {
 	for kind, d := range map[string]data{
 		"redis": redisData(), "mysql": sqlData(openMySQL), "postgresql": sqlData(openPostgres), "zookeeper": zookeeperData(), "etcd": etcdData(),
+		"nats": natsData(),
 	} {
 		t.Run(kind, func(t *testing.T) {
-			s := started(t, lock.Needs{Kind: kind}, server.Options{Source: server.Binary, Persist: true})
+			o := server.Options{Source: server.Binary, Persist: true}
+			if kind == "nats" { // what every machine has
+				o.Source, o.Embeds = server.Embedded, builtin.Embeds()
+			}
+			s := started(t, lock.Needs{Kind: kind}, o)
 			at := s.Deployment.Nodes[0]
 			if err := d.put(t.Context(), at); err != nil {
 				t.Fatal(err)
@@ -231,6 +239,44 @@ func etcdData() data {
 				return false, errors.Join(err, c.Close())
 			}
 			return r.Count == 1, c.Close()
+		},
+	}
+}
+
+func natsData() data {
+	open := func(ctx context.Context, e lock.Endpoint) (jetstream.KeyValue, func(), error) {
+		c, err := nats.Connect(e.Reveal())
+		if err != nil {
+			return nil, nil, err
+		}
+		js, err := jetstream.New(c)
+		if err != nil {
+			return nil, c.Close, err
+		}
+		kv, err := js.CreateOrUpdateKeyValue(ctx, jetstream.KeyValueConfig{Bucket: "kept"})
+		return kv, c.Close, err
+	}
+	return data{
+		func(ctx context.Context, e lock.Endpoint) error {
+			kv, done, err := open(ctx, e)
+			if err != nil {
+				return err
+			}
+			defer done()
+			_, err = kv.Create(ctx, "k", []byte("v"))
+			return err
+		},
+		func(ctx context.Context, e lock.Endpoint) (bool, error) {
+			kv, done, err := open(ctx, e)
+			if err != nil {
+				return false, err
+			}
+			defer done()
+			_, err = kv.Get(ctx, "k")
+			if errors.Is(err, jetstream.ErrKeyNotFound) {
+				return false, nil
+			}
+			return err == nil, err
 		},
 	}
 }

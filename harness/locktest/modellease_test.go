@@ -56,7 +56,11 @@ func (m *modelLocker) lease(q request, a answer, sent time.Time) lock.Lease {
 }
 
 func (l *modelLease) renew(context.Context) error {
-	a, err := l.m.ask(request{Op: "renew", Keys: l.keys, Owner: l.owner, TTL: l.m.c.TTL, Blind: l.m.bug == "renews for anybody"})
+	ttl := l.m.c.TTL
+	if l.m.bug == "renewal without an end" {
+		ttl = long
+	}
+	a, err := l.m.ask(request{Op: "renew", Keys: l.keys, Owner: l.owner, TTL: ttl, Blind: l.m.bug == "renews for anybody"})
 	switch {
 	case err != nil:
 		return err

@@ -13,6 +13,7 @@ import (
 func renewCases() []Case {
 	return []Case{
 		{Name: "renew", Needs: lock.Renew, run: renew, Sentence: "leases are kept alive while held"},
+		{Name: "renewed-lease-ends", Needs: lock.Renew, Moot: lock.Crash | lock.NoExclusion, Sentence: closes, run: renewedLeaseEnds},
 		{
 			Name: "renew-stops", Needs: lock.Renew, run: renewStops,
 			Sentence: "When it returns no renewal is in flight and none will be sent, so a Release after it cannot be undone by a late renewal.",
@@ -71,6 +72,28 @@ func keptFrom(e *env, lease lock.Lease, other lock.Locker, key string, ttl, hold
 		e.Broken("another owner got in: the lease of %v ended %v ago, although it should be kept alive", ttl, now.Sub(d.Deadline()))
 	}
 	e.Violation("another owner got in while a lease of %v was held and should have been kept alive", ttl)
+}
+
+// renewedLeaseEnds closes a client after it has renewed its lease: what a renewal writes
+// must end by itself as well.
+func renewedLeaseEnds(e *env) {
+	key, ttl := e.key("k"), patient*e.ttl
+	c := e.config(ttl)
+	c.Renew = ttl / 8
+	a, b := e.openAs(e.d, c), e.open(long)
+	lease := e.take(a, key)
+	if d, tells := lease.(lock.Deadliner); tells && !d.Deadline().IsZero() {
+		first := d.Deadline()
+		if !until(e.o.Patience, func() bool { return d.Deadline().After(first) }) {
+			e.Fatalf("a lease of %v was not renewed in %v", ttl, e.o.Patience)
+		}
+	} else {
+		time.Sleep(ttl / 2)
+	}
+	e.close(a)
+	if e.tryFor(b, key, e.bound) == nil {
+		e.Broken("a lease of %v, which was renewed, is still held %v after its client was closed", ttl, e.bound)
+	}
 }
 
 // isClosed reports whether c, which may be nil, is closed.

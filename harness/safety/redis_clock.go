@@ -12,7 +12,7 @@ import (
 func clockFaults() []Fault {
 	return []Fault{{
 		Name: "server-clock", Doc: "The server's clock jumps ahead by more than is left of the lease; of a majority's, one clock of a bare majority.",
-		Applies: onRedis,
+		Applies: only("redis", "mysql", "postgresql"),
 		Servers: Servers{Own: true, Healed: true, Name: "clock", Options: func(o *server.Options) { o.Clocks = true }},
 		Play:    serverClock,
 	}}

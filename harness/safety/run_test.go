@@ -10,14 +10,14 @@ import (
 	"github.com/lockbench/lockbench/harness"
 	"github.com/lockbench/lockbench/harness/safety"
 	"github.com/lockbench/lockbench/harness/server"
-	"github.com/lockbench/lockbench/harness/server/etcdchild"
+	"github.com/lockbench/lockbench/harness/server/builtin"
 	"github.com/lockbench/lockbench/impls"
 	"github.com/lockbench/lockbench/impls/lock"
 	"github.com/lockbench/lockbench/results"
 )
 
 func TestMain(m *testing.M) {
-	etcdchild.Main()
+	builtin.Main()
 	harness.Work(impls.All(), "")
 	os.Exit(m.Run())
 }
@@ -28,7 +28,7 @@ func options(t *testing.T) server.Options {
 	if err != nil {
 		t.Fatal(err)
 	}
-	o.Embeds = etcdchild.Embeds()
+	o.Embeds = builtin.Embeds()
 	return o
 }
 

@@ -18,7 +18,7 @@ func sessionFaults() []Fault {
 	return []Fault{
 		{
 			Name: "session-end", Doc: "The server ends the holder's sessions while word of it is under way to the holder, which goes on.",
-			Applies: only(stateful()...), Servers: Servers{Own: true, Healed: true}, Play: sessionEnd,
+			Applies: only("mysql", "postgresql", "zookeeper", "etcd"), Servers: Servers{Own: true, Healed: true}, Play: sessionEnd,
 		},
 		{
 			Name: "missed-wakeup", Doc: "The server ends the connection on which a waiter listens, and the key comes free before the waiter listens again.",
@@ -29,7 +29,7 @@ func sessionFaults() []Fault {
 
 // stateful are the kinds of servers that keep sessions for their clients, and on disk
 // what they are told.
-func stateful() []string { return []string{"mysql", "postgresql", "zookeeper", "etcd"} }
+func stateful() []string { return []string{"mysql", "postgresql", "zookeeper", "etcd", "nats"} }
 
 // only says that a fault strikes the locks on these kinds of servers.
 func only(kinds ...string) func(lock.Variant) string {

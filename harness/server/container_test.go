@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/go-zookeeper/zk"
+	"github.com/nats-io/nats.go/jetstream"
 	"go.uber.org/goleak"
 
 	"github.com/lockbench/lockbench/impls/lock"
@@ -43,6 +44,12 @@ var contained = []struct {
 	{"etcd", "etcd", "", "etcd", func(t *testing.T, s *Server) {
 		t.Helper()
 		if _, err := s.nodes[0].(*etcdNode).client.Put(t.Context(), "t", ""); err != nil {
+			t.Error(err)
+		}
+	}},
+	{"nats", "nats-server", "sync_interval 2m", "nats-server", func(t *testing.T, s *Server) {
+		t.Helper()
+		if _, err := s.nodes[0].(*natsNode).js.CreateStream(t.Context(), jetstream.StreamConfig{Name: "t"}); err != nil {
 			t.Error(err)
 		}
 	}},

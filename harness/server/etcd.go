@@ -39,7 +39,7 @@ func etcdKind() Kind {
 	return family{
 		kind: "etcd", address: map[lock.Topology]string{lock.Single: "etcd://HOST:2379"},
 		locate: locateEtcd, embedded: embeddedEtcd, launch: launchEtcd, hosts: etcdHosts, connect: connectEtcd, contain: containEtcd,
-		settings: about{options: etcdUnsafe, durable: etcdInMemory},
+		settings: func(Options) about { return about{options: etcdUnsafe, durable: etcdInMemory} },
 	}.as([]string{"etcd://[USER:PASSWORD@]HOST[:PORT][,HOST[:PORT]…] (etcds:// for TLS)"}, lock.Ensemble)
 }
 

@@ -11,15 +11,11 @@ import (
 	"os/exec"
 	"strconv"
 	"strings"
-	"sync"
 
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 
 	"github.com/lockbench/lockbench/impls/lock"
 )
-
-// etcdMembers is the size of the ensembles that we start.
-const etcdMembers = 3
 
 // locateEtcd finds the program that o names, or the one on PATH, and asks it for
 // its version: "etcd Version: 3.4.23".
@@ -135,67 +131,20 @@ func etcdURL(port int) string {
 	return "http://" + net.JoinHostPort("127.0.0.1", strconv.Itoa(port))
 }
 
-// launchEtcd starts one server, or three that are one cluster. If one cannot have
-// its port all begin again, because each must know the ports of the others before
-// it starts.
+// launchEtcd starts one server, or three that are one cluster.
 func launchEtcd(ctx context.Context, i installed, d *tempDir, t lock.Topology, g *group) (lock.Endpoint, error) {
 	members := 1
 	if t == lock.Ensemble {
-		members = etcdMembers
+		members = ensemble
 	}
-	for try := 1; ; try++ {
-		list, err := launchMembers(ctx, i, d, members)
-		if err == nil {
-			var addrs []string
-			for _, r := range list {
-				*g = append(*g, r)
-				addrs = append(addrs, r.addr)
-			}
-			return lock.Endpoint("etcd://" + strings.Join(addrs, ",")), nil
+	addrs, err := launchMembers(ctx, d, g, members, func(peers []int) func(n int) program {
+		cluster := strings.ToLower(rand.Text())
+		name := func(n int) string { return cluster + "-" + strconv.Itoa(n) }
+		var all []string
+		for n, port := range peers {
+			all = append(all, name(n)+"="+etcdURL(port))
 		}
-		for _, r := range list {
-			_ = r.stop() // it only ever kills and waits
-		}
-		if !errors.Is(err, errTaken) || try == 5 || ctx.Err() != nil {
-			return "", err
-		}
-	}
-}
-
-// launchMembers starts the members at once, because none is ready before most are.
-// On error it returns those that run.
-func launchMembers(ctx context.Context, i installed, d *tempDir, members int) (list []*running, err error) {
-	cluster := strings.ToLower(rand.Text())
-	var ports []int
-	var all []string
-	name := func(n int) string { return cluster + "-" + strconv.Itoa(n) }
-	for n := range members {
-		port, err := d.port(ctx)
-		if err != nil {
-			return nil, err
-		}
-		ports, all = append(ports, port), append(all, name(n)+"="+etcdURL(port))
-	}
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	started, errs := make([]*running, members), make([]error, members)
-	var wg sync.WaitGroup
-	for n := range members {
-		wg.Go(func() {
-			if started[n], errs[n] = launchOnce(ctx, d, etcdProgram(i, name(n), ports[n], strings.Join(all, ","))); errs[n] != nil {
-				cancel() // the others would wait for it
-			}
-		})
-	}
-	wg.Wait()
-	for n, r := range started {
-		if r != nil {
-			list = append(list, r)
-		}
-		// That of the first that failed says why, not those that were cancelled then.
-		if e := errs[n]; e != nil && (err == nil || errors.Is(err, context.Canceled)) {
-			err = e
-		}
-	}
-	return list, err
+		return func(n int) program { return etcdProgram(i, name(n), peers[n], strings.Join(all, ",")) }
+	})
+	return lock.Endpoint("etcd://" + addrs), err
 }

@@ -1,6 +1,7 @@
 package server
 
 import (
+	"context"
 	"os"
 
 	"go.etcd.io/etcd/api/v3/version"
@@ -8,7 +9,7 @@ import (
 
 // embeddedEtcd is the etcd that is built into this program, if o says so. It is
 // etcd's own server, not an imitation, and is started as the installed one is.
-func embeddedEtcd(o Options) (installed, error) {
+func embeddedEtcd(_ context.Context, o Options) (installed, error) {
 	setting := o.Embeds["etcd"]
 	if setting == "" {
 		return installed{}, missing("is not built into this program; get the server with: scripts/servers etcd")

@@ -20,14 +20,14 @@ import (
 
 	"github.com/lockbench/lockbench/harness/fault"
 	"github.com/lockbench/lockbench/harness/server"
-	"github.com/lockbench/lockbench/harness/server/etcdchild"
+	"github.com/lockbench/lockbench/harness/server/builtin"
 	"github.com/lockbench/lockbench/impls/lock"
 )
 
 // builtIn are the options that start the etcd of this test binary.
 func builtIn(t lock.Topology) server.Options {
 	return server.Options{
-		Source: server.Embedded, Embeds: etcdchild.Embeds(), Topologies: map[string]lock.Topology{"etcd": t},
+		Source: server.Embedded, Embeds: builtin.Embeds(), Topologies: map[string]lock.Topology{"etcd": t},
 	}
 }
 
@@ -197,7 +197,7 @@ func TestBuiltInEtcdIsTheLastSource(t *testing.T) {
 	}
 	t.Setenv("PATH", bin)
 	t.Setenv("DOCKER_HOST", "unix://"+filepath.Join(bin, "none"))
-	o := server.Options{Embeds: etcdchild.Embeds()}
+	o := server.Options{Embeds: builtin.Embeds()}
 	s := startEtcd(t, o)
 	if s.Source != server.Embedded {
 		t.Errorf("it comes from %s", s.Source)
@@ -244,7 +244,7 @@ func TestBuiltInEtcdSaysWhyNot(t *testing.T) {
 		}
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		cmd := exec.CommandContext(ctx, self, c.args...)
-		cmd.Dir, cmd.Env = t.TempDir(), append(os.Environ(), etcdchild.Embeds()["etcd"])
+		cmd.Dir, cmd.Env = t.TempDir(), append(os.Environ(), builtin.Embeds()["etcd"])
 		var stderr bytes.Buffer
 		cmd.Stderr = &stderr
 		err = cmd.Run()

@@ -29,10 +29,10 @@ type family struct {
 	usual   string
 	contain func(ctx context.Context, e *engine, image string, o Options) (*box, lock.Endpoint, error)
 	// embedded finds the server that is built into this program; nil if there is none.
-	embedded func(o Options) (installed, error)
+	embedded func(ctx context.Context, o Options) (installed, error)
 	// settings are those that launch and contain give a server and that it may not tell:
-	// options and durable.
-	settings about
+	// options and durable. Nil gives none.
+	settings func(o Options) about
 	// hosts are HOST:PORT of all that e names; its error, that e is no address of such
 	// a server, never repeats a password.
 	hosts func(e lock.Endpoint) ([]string, error)
@@ -47,6 +47,7 @@ type installed struct {
 	persist                bool     // see Options
 	conns                  int      // see Options
 	settings               []string // see Options
+	sync                   bool     // see Options.SyncAlways
 	// imitate starts an imitation of the server inside this process. If it is not nil
 	// there is no program to launch.
 	imitate func() (host, lock.Endpoint, error)
@@ -84,8 +85,9 @@ func (f family) start(ctx context.Context, src Source, n lock.Needs, o Options) 
 	}
 	first := s.nodes[0].about()
 	s.Product, s.Version, s.Options, s.Durable, s.Members = first.product, first.version, first.options, first.durable, first.members
-	if src != URL && s.Options == "" && s.Durable == "" {
-		s.Options, s.Durable = f.settings.options, f.settings.durable
+	if src != URL && s.Options == "" && s.Durable == "" && f.settings != nil {
+		given := f.settings(o)
+		s.Options, s.Durable = given.options, given.durable
 	}
 	return s, nil
 }
@@ -253,7 +255,7 @@ func (f family) program(ctx context.Context, src Source, o Options) (installed, 
 	case f.embedded == nil:
 		return installed{}, missing("has no stand-in in this program; get the server with: scripts/servers " + f.kind + ", or an image of it with: scripts/image " + f.kind)
 	}
-	return f.embedded(o)
+	return f.embedded(ctx, o)
 }
 
 // hint says how to name a server of f that works with others as t says.
@@ -293,7 +295,7 @@ func (f family) find(ctx context.Context, o Options) []Found {
 		note(Found{Source: Docker}, missing(onlyBinary(t)))
 	}
 	if f.embedded != nil {
-		program, err := f.embedded(o)
+		program, err := f.embedded(ctx, o)
 		found := Found{Source: Embedded, Product: program.product, Version: program.version}
 		switch {
 		case err == nil && program.imitate != nil:

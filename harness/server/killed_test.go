@@ -21,7 +21,7 @@ import (
 	"github.com/containerd/errdefs"
 	"github.com/moby/moby/client"
 
-	"github.com/lockbench/lockbench/harness/server/etcdchild"
+	"github.com/lockbench/lockbench/harness/server/builtin"
 	"github.com/lockbench/lockbench/impls/lock"
 )
 
@@ -35,7 +35,7 @@ func beChild(kind string, src Source) int {
 		n.Nodes = 2
 	}
 	fmt.Println("starting")
-	s, err := Start(context.Background(), n, Options{Source: src, Embeds: etcdchild.Embeds()})
+	s, err := Start(context.Background(), n, Options{Source: src, Embeds: builtin.Embeds()})
 	if err != nil {
 		fmt.Println(err)
 		return 1
@@ -106,9 +106,9 @@ func TestKilled(t *testing.T) {
 	for _, c := range []struct {
 		kind string
 		src  Source
-	}{{"redis", Binary}, {"redis", Docker}, {"etcd", Embedded}} {
+	}{{"redis", Binary}, {"redis", Docker}, {"etcd", Embedded}, {"nats", Embedded}} {
 		t.Run(c.kind+"/"+string(c.src), func(t *testing.T) {
-			start(t, lock.Needs{Kind: c.kind}, Options{Source: c.src, Embeds: etcdchild.Embeds()}) // is it here at all?
+			start(t, lock.Needs{Kind: c.kind}, Options{Source: c.src, Embeds: builtin.Embeds()}) // is it here at all?
 			_, left := ownTemp(t)
 			cmd, out := startChild(t, c.kind, c.src)
 			line, err := out.ReadString('\n')

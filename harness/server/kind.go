@@ -30,6 +30,7 @@ func Kinds() []Kind {
 		postgresKind(),
 		zookeeperKind(),
 		etcdKind(),
+		natsKind(),
 	}
 }
 

@@ -43,6 +43,10 @@ func TestCheck(t *testing.T) {
 		{"etcd", "etcd://u:p@a,b:2", ""},
 		{"etcd", "etcds://a", ""},
 		{"etcd", "http://u:" + canary + "@a", "want etcd://"},
+		{"nats", "nats://u:p@a,b:2", ""},
+		{"nats", "tls://a", ""},
+		{"nats", "http://u:" + canary + "@a", "want nats://"},
+		{"nats", "nats://u:" + canary + "@a/x", "want nats://"},
 	} {
 		err := kindNamed(t, c.kind).Check(lock.Endpoint(c.url))
 		if c.want == "" {
@@ -76,7 +80,7 @@ func TestUnreachable(t *testing.T) {
 	other := answering(t, func(c net.Conn) { _, _ = io.WriteString(c, "220 mail ready\r\n") })
 	for kind, url := range map[string]string{
 		"mysql": "mysql://u:CANARY@HOST/db", "postgresql": "postgres://u:CANARY@HOST/db",
-		"zookeeper": "zookeeper://HOST", "etcd": "etcd://u:CANARY@HOST",
+		"zookeeper": "zookeeper://HOST", "etcd": "etcd://u:CANARY@HOST", "nats": "nats://u:CANARY@HOST",
 	} {
 		for _, c := range []struct{ name, host, want string }{
 			{"closed port", closed, "connection refused by " + closed + ": is a server running there?"},

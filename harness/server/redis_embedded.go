@@ -18,7 +18,7 @@ const miniredisPath = "github.com/alicebob/miniredis/v2"
 const embeddedOptions = "in this process, keys expire by the wall clock"
 
 // embeddedRedis is the imitation of Redis that is built into this program.
-func embeddedRedis(o Options) (installed, error) {
+func embeddedRedis(_ context.Context, o Options) (installed, error) {
 	if t, _ := o.topology("redis"); t != lock.Single { // the caller has reported the error
 		return installed{}, missing(onlyBinary(t))
 	}

@@ -35,8 +35,8 @@ const (
 	Binary Source = "binary" // an installed program, started on loopback
 	Docker Source = "docker" // a container, published on loopback
 	// Embedded is what is built into this program. Of Redis it is an imitation inside
-	// this process: good for trying things out, not for figures. Of etcd it is its own
-	// server, in a child process, see Options.Embeds. Other kinds have none.
+	// this process: good for trying things out, not for figures. Of etcd and NATS it is
+	// their own server, in a child process, see Options.Embeds. Other kinds have none.
 	Embedded Source = "embedded"
 	Memory   Source = "memory" // nothing to start
 )
@@ -81,10 +81,14 @@ type Options struct {
 	// Settings are given, by kind, to a MySQL or a PostgreSQL that is started from a program,
 	// each as NAME=VALUE, such as "wait_timeout=1". Servers from elsewhere are refused then.
 	Settings map[string][]string
+	// SyncAlways has a NATS that is started wait for its disk before it confirms a write
+	// (sync_interval: always). False is what NATS does by itself: it confirms what its
+	// system has in memory, and syncs every 2 minutes.
+	SyncAlways bool
 	// Embeds says, by kind, which setting of the environment, NAME=VALUE, makes such a
 	// server of this program when it is run again as a child. Nil, which is also what
-	// FromEnv gives, says that it cannot be one; etcdchild.Embeds is for programs that
-	// call etcdchild.Main.
+	// FromEnv gives, says that it cannot be one; builtin.Embeds is for programs that
+	// call builtin.Main.
 	Embeds map[string]string
 }
 
@@ -92,7 +96,10 @@ type Options struct {
 // each of them.
 const envSource = "LOCKBENCH_SERVER"
 
-// FromEnv reads LOCKBENCH_SERVER (a Source) and for every kind, such as REDIS,
+// envSync is Options.SyncAlways.
+const envSync = "LOCKBENCH_NATS_SYNC"
+
+// FromEnv reads LOCKBENCH_SERVER (a Source), LOCKBENCH_NATS_SYNC (see ParseSync) and for every kind, such as REDIS,
 // LOCKBENCH_REDIS_URL (see Addresses), LOCKBENCH_REDIS_TOPOLOGY (see
 // ParseTopology), LOCKBENCH_REDIS_SERVER (a program) and LOCKBENCH_REDIS_IMAGE.
 func FromEnv() (Options, error) {
@@ -103,6 +110,10 @@ func FromEnv() (Options, error) {
 	}
 	if err := o.Source.valid(); err != nil {
 		return Options{}, fmt.Errorf("%s: %w", envSource, err)
+	}
+	var err error
+	if o.SyncAlways, err = ParseSync(os.Getenv(envSync)); err != nil {
+		return Options{}, fmt.Errorf("%s: %w", envSync, err)
 	}
 	for _, k := range Kinds() {
 		if list := Addresses(os.Getenv(k.Env("URL"))); len(list) > 0 {
@@ -123,6 +134,16 @@ func FromEnv() (Options, error) {
 		}
 	}
 	return o, nil
+}
+
+// ParseSync reads when a NATS syncs its disk: "always", which is Options.SyncAlways, or
+// "default" or "".
+func ParseSync(text string) (always bool, err error) {
+	switch text {
+	case "", "default", "always":
+		return text == "always", nil
+	}
+	return false, fmt.Errorf("%q: want default or always", text)
 }
 
 func (s Source) valid() error {

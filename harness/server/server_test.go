@@ -19,12 +19,12 @@ import (
 	"github.com/redis/go-redis/v9"
 	"go.uber.org/goleak"
 
-	"github.com/lockbench/lockbench/harness/server/etcdchild"
+	"github.com/lockbench/lockbench/harness/server/builtin"
 	"github.com/lockbench/lockbench/impls/lock"
 )
 
 func TestMain(m *testing.M) {
-	etcdchild.Main()
+	builtin.Main()
 	if what := os.Getenv(childEnv); what != "" {
 		kind, src, _ := strings.Cut(what, " ")
 		os.Exit(beChild(kind, Source(src)))
@@ -436,6 +436,17 @@ func TestFromEnv(t *testing.T) {
 	t.Setenv("LOCKBENCH_SERVER", "dokcer")
 	_, err = FromEnv()
 	wantError(t, err, `LOCKBENCH_SERVER: "dokcer" is no source of servers: want url, binary, docker or embedded`)
+	t.Setenv("LOCKBENCH_SERVER", "docker")
+	for text, always := range map[string]bool{"always": true, "default": false} {
+		t.Setenv("LOCKBENCH_NATS_SYNC", text)
+		if o, err := FromEnv(); err != nil || o.SyncAlways != always {
+			t.Errorf("%s: %+v, %v", text, o, err)
+		}
+	}
+	t.Setenv("LOCKBENCH_NATS_SYNC", "never")
+	_, err = FromEnv()
+	wantError(t, err, `LOCKBENCH_NATS_SYNC: "never": want default or always`)
+	t.Setenv("LOCKBENCH_NATS_SYNC", "")
 	t.Setenv("LOCKBENCH_REDIS_URL", "")
 	t.Setenv("LOCKBENCH_SERVER", "")
 	t.Setenv("LOCKBENCH_REDIS_IMAGE", "")

@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/lockbench/lockbench/harness/server"
-	"github.com/lockbench/lockbench/harness/server/etcdchild"
+	"github.com/lockbench/lockbench/harness/server/builtin"
 	"github.com/lockbench/lockbench/impls/lock"
 )
 
@@ -37,7 +37,7 @@ func needs(t *testing.T, program string) string {
 }
 
 func TestMain(m *testing.M) {
-	etcdchild.Main()
+	builtin.Main()
 	os.Exit(m.Run())
 }
 
@@ -45,7 +45,7 @@ func TestMain(m *testing.M) {
 // child process where there is none and none is required.
 func start(t *testing.T) lock.Deployment {
 	t.Helper()
-	o := server.Options{Embeds: etcdchild.Embeds()}
+	o := server.Options{Embeds: builtin.Embeds()}
 	if required("etcd") {
 		o.Source = server.Binary
 	}

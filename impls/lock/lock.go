@@ -14,9 +14,10 @@
 // type assertion to one of the small interfaces below. Nothing in this module
 // wraps a Locker, because a wrapper hides those interfaces.
 //
-// The kit: [Wait] and [Poll] wait for a held key, [Over] says why a wait is over, a
-// [Keeper] renews leases, [Config.Bounded] and [Config.GiveBack] tidy up, and
-// [Config.Step] is where a fault may strike. [Guard], [Do] and [KeyOf] are for who wants a key.
+// The kit: [Wait] and [Poll] wait for a held key, [Queues] let one owner of a process do
+// so for all, [Over] says why a wait is over, a [Keeper] renews leases, [Config.Bounded]
+// and [Config.GiveBack] tidy up, and [Config.Step] is where a fault may strike. [Guard],
+// [Do] and [KeyOf] are for who wants a key.
 package lock
 
 import (

@@ -19,6 +19,7 @@ type Topology string
 //	redis+sentinel://[USER:PASSWORD@]HOST:PORT,HOST:PORT,…/NAME[/DB]
 //	zookeeper://HOST:PORT,HOST:PORT,…[/CHROOT]
 //	etcd://[USER:PASSWORD@]HOST:PORT,HOST:PORT,…
+//	nats://[USER:PASSWORD@]HOST:PORT,HOST:PORT,…
 const (
 	Single   Topology = ""
 	Cluster  Topology = "cluster"  // keys are spread over the servers by their hash
@@ -35,7 +36,7 @@ func (e Endpoint) Topology() Topology {
 		return Cluster
 	case kind == string(Sentinel):
 		return Sentinel
-	case ok && (base == "zookeeper" || base == "etcd" || base == "etcds"):
+	case ok && (base == "zookeeper" || base == "etcd" || base == "etcds" || base == "nats" || base == "tls"):
 		if _, hosts, _ := cutHosts(string(e)); strings.Contains(hosts, ",") {
 			return Ensemble
 		}

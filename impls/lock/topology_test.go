@@ -19,6 +19,7 @@ func TestSplit(t *testing.T) {
 		{"rediss+cluster://u:p%2Fw@a:1,b,[::1]:3", Cluster, []Endpoint{"rediss://u:p%2Fw@a:1", "rediss://u:p%2Fw@b", "rediss://u:p%2Fw@[::1]:3"}, ""},
 		{"zookeeper://a:1,b:2/lb", Ensemble, []Endpoint{"zookeeper://a:1", "zookeeper://b:2"}, "/lb"},
 		{"zookeeper://a:1/x,y", Single, []Endpoint{"zookeeper://a:1/x,y"}, ""},
+		{"nats://u:p@a:1,b:2", Ensemble, []Endpoint{"nats://u:p@a:1", "nats://u:p@b:2"}, ""},
 		{"etcd://u:p,w@a:1,b:2", Ensemble, []Endpoint{"etcd://u:p,w@a:1", "etcd://u:p,w@b:2"}, ""},
 		{"redis+sentinel://:pw@a:1,b:2/mymaster/3", Sentinel, []Endpoint{"redis://:pw@a:1", "redis://:pw@b:2"}, "/mymaster/3"},
 	} {

@@ -86,7 +86,7 @@ type tracked struct {
 	owned
 	script *wire.Script
 	reads  wire.Conn // whose keys are tracked
-	queues localQueues
+	queues lock.Queues
 
 	once   sync.Once
 	closed chan struct{}
@@ -150,9 +150,9 @@ func (l *tracked) Acquire(ctx context.Context, key string) (lock.Lease, error) {
 	if err := lock.Over(ctx, l.closed); err != nil {
 		return nil, err
 	}
-	place := l.queues.join(key)
-	defer l.queues.leave(key, place)
-	if !place.await(ctx, l.closed) {
+	place := l.queues.Join(key)
+	defer l.queues.Leave(key, place)
+	if !place.Await(ctx, l.closed) {
 		return nil, lock.Over(ctx, l.closed)
 	}
 	// Made before the first attempt: the message may come before the answer does.

@@ -1,11 +1,4 @@
-// Package etcdchild makes an etcd of the program that it is built into: a child
-// process that runs the same program serves etcd and does nothing else.
-//
-// It is a process of its own, and not a goroutine, so that its CPU time and memory
-// are not the harness's, and so that it can be stopped and killed as a server can.
-// It is a package of its own because etcd's server is large: only programs that
-// start one carry it.
-package etcdchild
+package builtin
 
 import (
 	"cmp"
@@ -14,37 +7,15 @@ import (
 	"fmt"
 	"net/url"
 	"os"
-	"strings"
 
 	"go.etcd.io/etcd/server/v3/embed"
 	"go.uber.org/zap"
 	"go.uber.org/zap/zapcore"
 )
 
-// The setting of the environment that makes an etcd of the program.
-const (
-	envName = "LOCKBENCH_SERVE"
-	etcd    = "etcd"
-)
-
-// Embeds is what server.Options says of a program that calls Main.
-func Embeds() map[string]string { return map[string]string{etcd: envName + "=" + etcd} }
-
-// Main returns at once, unless this process was started to be an etcd; then it
-// serves until it is killed, and does not return. The first statement of main, or of
-// TestMain, calls it, before anything reads the arguments, which are etcd's then.
-func Main() {
-	if os.Getenv(envName) != etcd {
-		return
-	}
-	// One line: whoever started us shows the last one.
-	fmt.Fprintln(os.Stderr, strings.Join(strings.Fields(serve(os.Args[1:]).Error()), " "))
-	os.Exit(1)
-}
-
-// serve returns when the server has ended, and why.
-func serve(args []string) error {
-	c, err := config(args)
+// serveEtcd returns when the server has ended, and why.
+func serveEtcd(args []string) error {
+	c, err := etcdConfig(args)
 	if err != nil {
 		return err
 	}
@@ -59,11 +30,11 @@ func serve(args []string) error {
 	return cmp.Or(err, errors.New("etcd has stopped"))
 }
 
-// config reads those flags of the etcd command that lockbench gives, so that the
+// etcdConfig reads those flags of the etcd command that lockbench gives, so that the
 // child and an installed etcd are started alike.
-func config(args []string) (*embed.Config, error) {
+func etcdConfig(args []string) (*embed.Config, error) {
 	c := embed.NewConfig()
-	fs := flag.NewFlagSet(etcd, flag.ContinueOnError)
+	fs := flag.NewFlagSet("etcd", flag.ContinueOnError)
 	fs.SetOutput(os.Stderr)
 	fs.Usage = func() {} // the error is enough
 	fs.StringVar(&c.Name, "name", c.Name, "")
