@@ -68,6 +68,9 @@ func (s *Scene) roles(ctx context.Context) string {
 
 func memberKill(ctx context.Context, s *Scene, role string) error {
 	s.lasting(longLease, 2*shortWait)
+	if s.Variant.Needs.Kind == "nats" {
+		s.Bound = 50 * time.Second // its servers wait longer before they elect
+	}
 	a, b, c, err := s.crew(ctx)
 	if err != nil {
 		return err

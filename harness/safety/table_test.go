@@ -39,26 +39,49 @@ func TestTableIsWhole(t *testing.T) {
 // A lock declares a hazard if and only if a cell is expected to show it. What a cell is
 // expected to show it does, or lockbench safety ends with an error.
 func TestHazardsAreShown(t *testing.T) {
+	stuck, two := []results.Outcome{results.Stuck}, []results.Outcome{results.Violated, results.Careless}
 	shows := []struct {
 		hazard lock.Hazards
-		by     results.Outcome
+		by     []results.Outcome
 		faults []string
 	}{
-		{lock.Crash, results.Stuck, []string{"crash"}},
-		{lock.CrashMidway, results.Stuck, []string{"crash-midway"}},
-		{lock.Pause, results.Violated, []string{"pause"}},
-		{lock.LateRelease, results.Violated, []string{"late-release", "release-gap"}},
-		{lock.TakeoverRace, results.Violated, []string{"takeover-race"}},
-		{lock.ClientClock, results.Violated, []string{"client-clock"}},
+		{lock.Crash, stuck, []string{"crash"}},
+		{lock.CrashMidway, stuck, []string{"crash-midway"}},
+		{lock.Pause, two, []string{"pause"}},
+		{lock.LateRelease, two, []string{"late-release", "release-gap"}},
+		{lock.TakeoverRace, two, []string{"takeover-race"}},
+		{lock.ClientClock, two, []string{"client-clock"}},
+		{lock.ServerClock, two, []string{"server-clock"}},
+		{lock.Failover, two, []string{"failover", "split-brain", "engine-switch", "engine-half", "engine-flap", "engine-death"}},
+		{lock.Restart, two, []string{"restart-empty", "restart-kept", "everysec-power"}},
+		{lock.Eviction, two, []string{"evicted"}},
+	}
+	// What no play can show, and what the contract has no word for.
+	stated := func(v lock.Variant, h lock.Hazards) string {
+		switch {
+		case strings.HasPrefix(v.Algo, "peer-"):
+			return "code of other people passes no steps, and asks no clock of ours"
+		case h == lock.Failover && (v.Needs.Kind == "mysql" || v.Needs.Kind == "postgresql"):
+			return "no replica of a database is started here"
+		case h == lock.ServerClock && v.Needs.Kind == "nats":
+			return "a server in Go does not read its clock where it could be moved"
+		case h == lock.Failover && v.Algo == "failover-drain":
+			return "the hazard is also that of a switch of engines, which this lock keeps; a promoted replica of its engine breaks it"
+		}
+		return ""
 	}
 	for _, v := range served() {
 		for _, s := range shows {
-			shown := slices.ContainsFunc(s.faults, func(f string) bool { return safety.Expected(v, f) == s.by })
+			if why := stated(v, s.hazard); why != "" {
+				t.Logf("%s and %s are not compared: %s", v.Name(), s.hazard, why)
+				continue
+			}
+			shown := slices.ContainsFunc(s.faults, func(f string) bool { return slices.Contains(s.by, safety.Expected(v, f)) })
 			switch declared := v.Unsafe.Has(s.hazard); {
-			case declared && !shown && !strings.HasPrefix(v.Algo, "peer-"):
-				t.Errorf("%s declares %s, which no cell shows: none of %s is %s", v.Name(), s.hazard, strings.Join(s.faults, ", "), s.by)
+			case declared && !shown:
+				t.Errorf("%s declares %s, which no cell shows: none of %s lets two in, or nobody any more", v.Name(), s.hazard, strings.Join(s.faults, ", "))
 			case shown && !declared:
-				t.Errorf("%s is %s under %s, and does not declare %s", v.Name(), s.by, strings.Join(s.faults, " or "), s.hazard)
+				t.Errorf("%s breaks under %s, and does not declare %s", v.Name(), strings.Join(s.faults, " or "), s.hazard)
 			}
 		}
 	}
