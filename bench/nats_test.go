@@ -31,7 +31,7 @@ func TestBuiltInNATS(t *testing.T) {
 			t.Fatalf("%d runs", len(runs))
 		}
 		r := runs[0]
-		if s := r.Server; s.Kind != "nats" || s.Product != "nats-server" || s.Version == "" || s.Source != "embedded" || s.Options != c.options || len(s.Nodes) != c.nodes {
+		if s := r.Server; s.Kind != "nats" || s.Product != "nats" || s.Version == "" || s.Source != "embedded" || s.Options != c.options || len(s.Nodes) != c.nodes {
 			t.Errorf("the server is recorded as %+v", s)
 		}
 		if n := r.Metrics[results.Violations]; n != 0 {

@@ -16,7 +16,7 @@ func TestVersion(t *testing.T) {
 	for _, want := range []string{
 		`^lockbench +\S+\n`, `\ncommit +abc123\+dirty\n`,
 		`\ngo +` + regexp.QuoteMeta(runtime.Version()+" "+runtime.GOOS+"/"+runtime.GOARCH) + `\n`,
-		`\nengines +redis, mysql, postgresql, zookeeper, etcd, nats`, `\nbuilt in +redis \(\S.*\), etcd \(etcd \S+\), nats \(nats-server \S+\)`,
+		`\nengines +redis, mysql, postgresql, zookeeper, etcd, nats`, `\nbuilt in +redis \(\S.*\), etcd \(etcd \S+\), nats \(nats \S+\)`,
 	} {
 		if !regexp.MustCompile(want).MatchString(stdout.String()) {
 			t.Errorf("%s is not in:\n%s", want, &stdout)

@@ -47,7 +47,7 @@ var contained = []struct {
 			t.Error(err)
 		}
 	}},
-	{"nats", "nats-server", "sync_interval 2m", "nats-server", func(t *testing.T, s *Server) {
+	{"nats", "nats", "sync_interval 2m", "nats-server", func(t *testing.T, s *Server) {
 		t.Helper()
 		if _, err := s.nodes[0].(*natsNode).js.CreateStream(t.Context(), jetstream.StreamConfig{Name: "t"}); err != nil {
 			t.Error(err)

@@ -109,7 +109,7 @@ func connectNATS(ctx context.Context, e lock.Endpoint) (node, error) {
 		}
 		return nil, fmt.Errorf("%s: %w", at, err)
 	}
-	n.seen = about{product: "nats-server", version: conn.ConnectedServerVersion(), id: conn.ConnectedServerId()}
+	n.seen = about{product: "nats", version: conn.ConnectedServerVersion(), id: conn.ConnectedServerId()}
 	if parts, _, _ := e.Split(); len(parts) > 1 { // natsHosts has
 		n.seen.id, n.seen.members = conn.ConnectedClusterName(), parts
 	}

@@ -48,7 +48,7 @@ func natsInstalled(ctx context.Context, path string, o Options, env ...string) (
 	if err != nil || !ok {
 		return installed{}, fmt.Errorf("%s is no nats-server: --version says %q", path, lastLine(out))
 	}
-	return installed{path: path, product: "nats-server", version: version, env: env, sync: o.SyncAlways}, nil
+	return installed{path: path, product: "nats", version: version, env: env, sync: o.SyncAlways}, nil
 }
 
 // natsConfig is the configuration of a server. Routes are those of its cluster, "" if it

@@ -99,7 +99,7 @@ func TestBuiltInNATS(t *testing.T) {
 			t.Setenv("TMPDIR", dir)
 			s := startNATS(t, server.Options{SyncAlways: c.sync, Topologies: map[string]lock.Topology{"nats": c.topology}})
 			d := server.Describe(s)
-			if d.Source != "embedded" || d.Product != "nats-server" || d.Version == "" || d.Options != c.options || s.Durable != c.durable {
+			if d.Source != "embedded" || d.Product != "nats" || d.Version == "" || d.Options != c.options || s.Durable != c.durable {
 				t.Errorf("it is described as %+v, %s", d, s.Durable)
 			}
 			if len(d.Nodes) != members || len(s.Processes()) != members || slices.ContainsFunc(s.Processes(), func(p server.Process) bool { return p.PID == os.Getpid() }) {

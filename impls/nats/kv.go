@@ -45,7 +45,7 @@ import (
 func kv() lock.Variant {
 	return lock.Variant{
 		Algo: "nats-kv",
-		Doc: "A key of a JetStream bucket, created with a TTL if nobody has it, and deleted at its revision. " +
+		Doc: "A key of a JetStream bucket, created with a TTL if it is free, deleted at its revision. " +
 			"The revision of the create is the fencing token; waiters watch the key.",
 		Source: "NATS JetStream, key-value store: Create with a per-key TTL (NATS 2.11, ADR-48)",
 		Caps:   lock.Try | lock.Fencing | lock.Notify | lock.Renew,
