@@ -14,7 +14,7 @@ func sentence(c results.Cell, events []harness.Event, f finding) string {
 	case results.Violated, results.Careless:
 		return accuse(c, events, f)
 	case results.Blocked:
-		return fmt.Sprintf("Nobody was let in beside the holder, and the key came free by itself: another had it %v after the fault.", short(c.Blocked))
+		return fmt.Sprintf("Nobody was let in beside the holder, and others had to wait: they got in %v after the fault.", short(c.Blocked))
 	case results.Stuck:
 		return fmt.Sprintf("Nobody was let in beside the holder, and nobody got the key any more: a client waited %v for it.", short(c.Blocked))
 	case results.Held:
