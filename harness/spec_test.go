@@ -59,6 +59,8 @@ func fillIn(v reflect.Value, n *int64) {
 		v.SetFloat(float64(*n) + 0.5)
 	case reflect.Uint64:
 		v.SetUint(1<<63 + uint64(*n))
+	case reflect.Uint16:
+		v.SetUint(uint64(*n))
 	default:
 		v.SetInt(*n)
 	}

@@ -50,7 +50,7 @@ func TestReadAllFiles(t *testing.T) {
 		{"a last cell that was cut short", []string{put("cut", string(whole[:len(whole)-9]))}, 1, ""},
 		{"only a cell that was cut short", []string{put("cut1", string(whole[:40]))}, 0, ""},
 		{"a line that is no cell", []string{put("bad", string(whole)+"{}\n")}, 0, ":3: no cell of a safety matrix"},
-		{"another schema", []string{put("new", `{"cell_schema":99}`+"\n")}, 0, ":1: schema 99, and this program reads 1: play it again"},
+		{"another schema", []string{put("new", `{"cell_schema":99}`+"\n")}, 0, ":1: schema 99, and this program reads 1: measure it again"},
 		{"empty", []string{put("empty", "")}, 0, ""},
 		{"no file", []string{filepath.Join(dir, "nosuch")}, 0, "no such file"},
 		{"no JSON", []string{put("page", "<html>\n")}, 0, ":1: not JSON"},

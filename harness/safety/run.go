@@ -90,6 +90,10 @@ func play(ctx context.Context, p Plan, pool *pool, c Cell) (out results.Cell, er
 			return out, nil
 		}
 	}
+	if given := len(p.Options.URLs[c.Variant.Needs.Kind]) > 0 && (p.Options.Source == "" || p.Options.Source == server.URL); given && c.Fault.Servers.Own {
+		out.Verdict, out.Why = results.NotExercised, "it strikes the servers, and these were given as an address: nothing was sent to them"
+		return out, nil
+	}
 	srv, done, err := pool.take(ctx, c.Variant.Needs, c.Fault.Servers)
 	if errors.Is(err, server.ErrMissing) {
 		out.Verdict, out.Why = results.NoServer, err.Error()
@@ -101,11 +105,6 @@ func play(ctx context.Context, p Plan, pool *pool, c Cell) (out results.Cell, er
 	healthy := false
 	defer func() { err = errors.Join(err, done(healthy && c.Fault.Servers.Healed)) }()
 	out.Server = server.Describe(srv)
-	if c.Fault.Servers.Own && srv.Source == server.URL {
-		out.Verdict, out.Why = results.NotExercised, "it strikes the servers, and these were given as an address: nothing was sent to them"
-		return out, nil
-	}
-
 	cast, err := harness.NewCast(p.Program, p.Commit)
 	if err != nil {
 		return out, err

@@ -90,8 +90,9 @@ func restartBehind(ctx context.Context, s *Scene) error {
 	return failed("the server has written each grant before it ended")
 }
 
-// serverStall has what the holder sends meanwhile come a lease later: whether a server that
-// goes on hears a holder first, or looks at its clock, is left to chance.
+// serverStall stops the servers. What the holder sends meanwhile comes a
+// lease later: whether a server that goes on hears a holder first, or looks at its clock, is
+// left to chance.
 func serverStall(ctx context.Context, s *Scene) error {
 	a, proxies, err := s.behind(ctx)
 	if err != nil {
