@@ -108,7 +108,7 @@ func copyModule(t *testing.T, to string) {
 			}
 			return os.MkdirAll(filepath.Join(to, rel), 0o755)
 		}
-		source := strings.HasSuffix(name, ".go") || strings.HasSuffix(name, ".lua") || strings.HasSuffix(name, ".yaml") ||
+		source := strings.HasSuffix(name, ".go") || strings.HasSuffix(name, ".c") || strings.HasSuffix(name, ".tsv") || strings.HasSuffix(name, ".lua") || strings.HasSuffix(name, ".yaml") ||
 			name == "go.mod" || name == "go.sum" || strings.Contains(rel, "testdata/")
 		if !source {
 			return nil
