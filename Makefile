@@ -55,7 +55,7 @@ soak: ## work all sound variants for ten minutes under the race detector
 	LOCKBENCH_REDIS_SERVER=$$newer LOCKBENCH_REQUIRE=valkey9 LOCKBENCH_SOAK=10m $(GO) test -race -timeout 60m -count 1 -v -run TestSoak/redis-token-native ./impls
 
 mutants: ## check that the safety tester finds every seeded bug
-	go test -count=1 -timeout 10m -run Mutants ./harness/safety
+	$(GO) test -count=1 -timeout 10m -run Mutants ./harness/safety
 
 lint: ## check format, vet and style
 	@test -z "$$(gofmt -l .)" || { echo "gofmt would change:"; gofmt -l .; exit 1; }

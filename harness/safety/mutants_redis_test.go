@@ -179,6 +179,8 @@ func takes() map[string]string {
 		"owner cannot re-enter":          `if redis.call('exists', KEYS[1]) == 1 then return 0 end return redis.call('hincrby', KEYS[1], ARGV[1], 1)`,
 		"writer ignores readers":         takeLeased,
 		"dead waiters stay in the queue": joinQueue + takeHead,
+		"tokens grow by ten":             `if redis.call('set', KEYS[1], ARGV[1], 'NX', 'PX', ARGV[2]) then return redis.call('incrby', KEYS[2], 10) end return 0`,
+		"waiters ask twice":              `if redis.call('exists', KEYS[1]) == 1 then return 0 end ` + takeLeased,
 		"refusals taken for grants":      `if redis.call('set', KEYS[1], ARGV[1], 'NX', 'PX', ARGV[2]) then return 1 end return 2`,
 	}
 }

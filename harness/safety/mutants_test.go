@@ -64,6 +64,9 @@ func mutants() []mutant {
 		{"stamped", "clock of the client", "client-clock", moot, violated, ""},
 		{"shared", "writer ignores readers", "sharing", held, violated, ""},
 		{"shared", "reader ignores writer", "sharing", held, violated, ""},
+		// Not every change is a bug: these are to be found innocent.
+		{"leased", "tokens grow by ten", "pause", violated, violated, results.FenceHeld},
+		{"leased", "waiters ask twice", "none", held, held, ""},
 		{"queued", "dead waiters stay in the queue", "waiter-crash", blocked, stuck, ""},
 	}
 }
@@ -93,27 +96,38 @@ func TestMutants(t *testing.T) {
 		})
 	}
 	var cells []safety.Cell
-	planned := map[string]bool{}
+	wanted := map[string]results.Outcome{}
 	for _, m := range chosen {
 		i := slices.IndexFunc(safety.Faults(), func(f safety.Fault) bool { return f.Name == m.fault })
 		if i < 0 {
 			t.Fatalf("there is no fault %s", m.fault)
 		}
-		for _, flaw := range []string{"", m.flaw} {
+		for flaw, want := range map[string]results.Outcome{"": m.base, m.flaw: m.want} {
 			c := safety.Cell{Variant: seededVariant(m.kind, flaw), Fault: safety.Faults()[i]}
-			if !planned[c.Name()] {
-				planned[c.Name()] = true
+			if _, planned := wanted[c.Name()]; !planned {
+				wanted[c.Name()] = want
 				cells = append(cells, c)
 			}
 		}
 	}
+	// A cell that proves nothing, as the machine was too slow, is played again. One that
+	// proves something else than it should is not.
+	const plays = 4
 	got := map[string]results.Cell{}
-	err := safety.Run(t.Context(), safety.Plan{Cells: cells, Options: o, Parallel: 6}, func(r results.Cell) error {
-		got[r.Algo+" under "+r.Fault] = r
-		return nil
-	})
-	if err != nil {
-		t.Fatal(err)
+	for range plays {
+		err := safety.Run(t.Context(), safety.Plan{Cells: cells, Options: o, Parallel: 4}, func(r results.Cell) error {
+			got[r.Algo+" under "+r.Fault] = r
+			return nil
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		cells = slices.DeleteFunc(cells, func(c safety.Cell) bool {
+			return got[c.Name()].Verdict != results.NotExercised || wanted[c.Name()] == results.NotExercised
+		})
+		if len(cells) == 0 {
+			break
+		}
 	}
 	for _, m := range chosen {
 		t.Run(m.kind+"/"+m.flaw, func(t *testing.T) {
