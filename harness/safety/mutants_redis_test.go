@@ -35,6 +35,9 @@ func kinds() map[string]lock.Caps {
 		"stamped": lock.Try,                             // an instant at which it ends, taken over by GETSET
 		"shared":  lock.Try | lock.Shared,               // leased, with readers
 		"queued":  lock.Try | lock.Fair,                 // leased, in the order of arrival
+
+		"etcd":     lock.Try | lock.Fencing, // a key with a lease
+		"advisory": lock.Try,                // held by a connection to PostgreSQL
 	}
 }
 
@@ -43,8 +46,17 @@ func seededVariant(kind, flaw string) lock.Variant {
 	if flaw != "" {
 		algo += ": " + flaw
 	}
+	v := lock.Variant{Algo: algo, Doc: "A lock to test the tester with.", Caps: kinds()[kind]}
+	switch kind {
+	case "etcd":
+		v.Needs.Kind, v.Open = "etcd", openEtcd(flaw)
+		return v
+	case "advisory":
+		v.Needs.Kind, v.Open, v.Keys = "postgresql", openAdvisory(flaw), func(string) []string { return nil }
+		return v
+	}
 	return lock.Variant{
-		Algo: algo, Doc: "A lock to test the tester with.", Caps: kinds()[kind], Needs: lock.Needs{Kind: "redis"},
+		Algo: algo, Doc: v.Doc, Caps: kinds()[kind], Needs: lock.Needs{Kind: "redis"},
 		Keys: func(key string) []string {
 			return []string{key, key + ":fence", key + ":readers", key + ":queue", key + ":alive"}
 		},
