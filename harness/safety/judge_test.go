@@ -73,7 +73,7 @@ func TestSweepAgreesWithPairs(t *testing.T) {
 		pairs := false
 		for i, a := range sorted {
 			for _, b := range sorted[:i] {
-				pairs = pairs || a.key == b.key && !(a.shared && b.shared) && a.from < b.to && b.from < a.to
+				pairs = pairs || a.key == b.key && (!a.shared || !b.shared) && a.from < b.to && b.from < a.to
 			}
 		}
 		if got := overlaps(sorted) > 0; got != pairs {
