@@ -34,7 +34,7 @@ REDIS_RUN   ?= bin/redis.jsonl
 ENGINES_RUN ?= bin/engines.jsonl
 
 .DEFAULT_GOAL := help
-.PHONY: help build test race soak lint cover servers bench bench-harness check-theory bench-redis bench-engines plots clean
+.PHONY: help build test race soak mutants lint cover servers bench bench-harness check-theory bench-redis bench-engines plots clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -53,6 +53,9 @@ soak: ## work all sound variants for ten minutes under the race detector
 	LOCKBENCH_SOAK=10m $(GO) test -race -timeout 60m -count 1 -v -run TestSoak ./impls
 	@newer=$$(scripts/newer) || { echo "soak: redis-token-native is not worked: no newer server is to be had"; exit 1; }; \
 	LOCKBENCH_REDIS_SERVER=$$newer LOCKBENCH_REQUIRE=valkey9 LOCKBENCH_SOAK=10m $(GO) test -race -timeout 60m -count 1 -v -run TestSoak/redis-token-native ./impls
+
+mutants: ## check that the safety tester finds every seeded bug
+	$(GO) test -count=1 -timeout 10m -run Mutants ./harness/safety
 
 lint: ## check format, vet and style
 	@test -z "$$(gofmt -l .)" || { echo "gofmt would change:"; gofmt -l .; exit 1; }

@@ -19,31 +19,32 @@ type session struct {
 }
 
 // sessions are the holds of a history, by key and grant. A holder that never ends its
-// hold has it for ever, one that was killed until its process had ended.
+// hold has it for ever, one that was killed until its process had ended. A client that is
+// granted a key which it holds has two: who re-enters is not granted it again.
 func sessions(events []harness.Event) []session {
 	type who struct{ actor, key int }
-	open := map[who]int{}
+	open := map[who][]int{}
 	var list []session
-	end := func(w who, at int64) {
-		if i, ok := open[w]; ok {
-			list[i].to = at
-			delete(open, w)
-		}
-	}
 	for _, e := range events {
 		w := who{e.Actor, e.Key}
 		switch e.Deed {
 		case harness.Granted:
-			end(w, e.Ticket)
-			open[w] = len(list)
+			open[w] = append(open[w], len(list))
 			list = append(list, session{actor: e.Actor, key: e.Key, from: e.Ticket, to: math.MaxInt64, shared: e.Shared})
 		case harness.Left:
-			end(w, e.Ticket)
+			if n := len(open[w]); n > 0 { // that of its last grant
+				list[open[w][n-1]].to = e.Ticket
+				open[w] = open[w][:n-1]
+			}
 		case harness.Killed:
-			for w := range open {
-				if w.actor == e.Actor {
-					end(w, e.Ticket)
+			for w, holds := range open {
+				if w.actor != e.Actor {
+					continue
 				}
+				for _, i := range holds {
+					list[i].to = e.Ticket
+				}
+				delete(open, w)
 			}
 		}
 	}

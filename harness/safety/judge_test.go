@@ -39,6 +39,7 @@ func TestJudge(t *testing.T) {
 		{"although it looked at its guard", history(did(0, harness.Granted), did(1, harness.Granted), guarded), nil,
 			finding{overlaps: 1, stale: 1, guarded: 1, fence: results.FenceNone, intruder: 2, write: 3, late: []int64{3}}},
 		{"two inside, and only the newer writes", history(did(0, harness.Granted), did(1, harness.Granted), did(1, harness.Wrote)), nil, finding{overlaps: 1}},
+		{"one client is granted the key twice", history(did(0, harness.Granted), did(0, harness.Granted), did(0, harness.Wrote), did(0, harness.Left)), nil, finding{overlaps: 1}},
 		{"a holder that was killed is outside", history(did(0, harness.Granted), did(0, harness.Killed), did(1, harness.Granted), did(1, harness.Wrote)), nil, finding{}},
 		{"a holder that is stopped is inside", history(did(0, harness.Granted), did(0, harness.Stopped), did(1, harness.Granted), did(1, harness.Wrote)), nil, finding{overlaps: 1}},
 		{"refused by its token", history(under(0, harness.Granted, 1, false), under(1, harness.Granted, 2, false), under(0, harness.Wrote, 1, false)), nil,
@@ -72,7 +73,7 @@ func TestSweepAgreesWithPairs(t *testing.T) {
 		pairs := false
 		for i, a := range sorted {
 			for _, b := range sorted[:i] {
-				pairs = pairs || a.key == b.key && !(a.shared && b.shared) && a.from < b.to && b.from < a.to
+				pairs = pairs || a.key == b.key && (!a.shared || !b.shared) && a.from < b.to && b.from < a.to
 			}
 		}
 		if got := overlaps(sorted) > 0; got != pairs {

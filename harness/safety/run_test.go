@@ -18,7 +18,7 @@ import (
 
 func TestMain(m *testing.M) {
 	builtin.Main()
-	harness.Work(impls.All(), "")
+	harness.Work(slices.Concat(impls.All(), seededLocks()), "")
 	os.Exit(m.Run())
 }
 

@@ -63,8 +63,8 @@ func mutex() porcupine.Model {
 // process does; one that has no end has none.
 func operations(events []harness.Event) (list []porcupine.Operation) {
 	type who struct{ actor, key int }
-	called, within := map[who]int64{}, map[who]bool{} // whether as a reader
-	ending := map[who]int{}                           // its release among list
+	called, within := map[who]int64{}, map[who][]bool{} // each hold, whether as a reader
+	ending := map[who]int{}                             // its release among list
 	for _, e := range events {
 		w := who{e.Actor, e.Key}
 		op := func(w who, take, shared bool, from, to int64) {
@@ -75,22 +75,29 @@ func operations(events []harness.Event) (list []porcupine.Operation) {
 			called[w] = e.Ticket
 		case harness.Granted:
 			op(w, true, e.Shared, called[w], e.Ticket)
-			within[w] = e.Shared
+			within[w] = append(within[w], e.Shared)
 		case harness.Left:
+			n := len(within[w])
+			if n == 0 {
+				continue
+			}
 			ending[w] = len(list)
-			op(w, false, within[w], e.Ticket, math.MaxInt64)
-			delete(within, w)
+			op(w, false, within[w][n-1], e.Ticket, math.MaxInt64)
+			within[w] = within[w][:n-1]
 		case harness.Released, harness.Lost, harness.Unfreed:
 			if i, ok := ending[w]; ok {
 				list[i].Return = e.Ticket
 				delete(ending, w)
 			}
 		case harness.Killed:
-			for w, shared := range within {
-				if w.actor == e.Actor {
-					op(w, false, shared, e.Ticket, e.Ticket)
-					delete(within, w)
+			for w, holds := range within {
+				if w.actor != e.Actor {
+					continue
 				}
+				for _, shared := range holds {
+					op(w, false, shared, e.Ticket, e.Ticket)
+				}
+				delete(within, w)
 			}
 		}
 	}

@@ -33,9 +33,14 @@ func TestJudgesAgree(t *testing.T) {
 					events[len(events)-1].Shared = a < readers
 				}
 			case 2:
-				if r.IntN(6) == 0 {
+				switch r.IntN(12) {
+				case 0, 1:
 					next(4, harness.Killed)
-				} else {
+				case 2: // granted to another owner in its process
+					next(2, harness.Called)
+					next(2, harness.Granted)
+					events[len(events)-1].Shared = a < readers
+				default:
 					next(3, harness.Left)
 				}
 			case 3:
