@@ -25,7 +25,6 @@ type ears struct {
 	mu     sync.Mutex
 	last   map[string]entry // by key; a guess, which each write puts to the test
 	byKey  map[string]*ear
-	closed bool
 	all    sync.WaitGroup // the goroutines of the watches
 }
 
