@@ -22,7 +22,7 @@ func Examine(ctx context.Context, name string, v lock.Variant, d lock.Deployment
 
 // recorder is a T that keeps what a case reports.
 type recorder struct {
-	ctx      context.Context
+	ctx      context.Context //nolint:containedctx // a T hands out the context of its test
 	mu       sync.Mutex
 	logs     []string
 	problems []string

@@ -180,6 +180,8 @@ func (n *natsNode) usage(ctx context.Context) (Usage, error) {
 
 // rtt times PINGs of the protocol.
 func (n *natsNode) rtt(ctx context.Context, count int) ([]time.Duration, error) {
+	ctx, cancel := context.WithTimeout(ctx, patience+time.Duration(count)*time.Second)
+	defer cancel()
 	var list []time.Duration
 	for i := range count + 1 {
 		sent := time.Now()

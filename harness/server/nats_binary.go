@@ -126,11 +126,8 @@ func natsRole(ctx context.Context, addr string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	for info := range js.ListStreams(ctx).Info() {
-		if info.Cluster != nil && info.Cluster.Leader == c.ConnectedServerName() {
-			return "leader", nil
-		}
-		break
+	if info, ok := <-js.ListStreams(ctx).Info(); ok && info.Cluster != nil && info.Cluster.Leader == c.ConnectedServerName() {
+		return "leader", nil
 	}
 	return "follower", nil
 }

@@ -149,7 +149,7 @@ func TestBuiltInNATS(t *testing.T) {
 			if _, err := kv.Status(ctx); !errors.Is(err, jetstream.ErrStreamNotFound) {
 				t.Errorf("the bucket was removed, and its status is %v", err)
 			}
-			if list, err := s.RTT(ctx, 5); len(list) != 5 || err != nil {
+			if list, err := s.RTT(t.Context(), 5); len(list) != 5 || err != nil {
 				t.Errorf("round trips: %v, %v", list, err)
 			}
 			processes := s.Processes()

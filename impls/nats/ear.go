@@ -22,11 +22,10 @@ const known = 1024
 type ears struct {
 	open func(ctx context.Context, key string) (jetstream.KeyWatcher, context.CancelFunc, error)
 
-	mu     sync.Mutex
-	last   map[string]entry // by key; a guess, which each write puts to the test
-	byKey  map[string]*ear
-	closed bool
-	all    sync.WaitGroup // the goroutines of the watches
+	mu    sync.Mutex
+	last  map[string]entry // by key; a guess, which each write puts to the test
+	byKey map[string]*ear
+	all   sync.WaitGroup // the goroutines of the watches
 }
 
 // An ear is the watch of one key, which one waiter of this process uses at a time. A nil
