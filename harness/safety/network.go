@@ -44,6 +44,9 @@ func cutHolder(ctx context.Context, s *Scene) error {
 	kept := proxies.Traffic().Kept
 	s.Proof("%d bytes of client A are kept back, and %d for it", kept[fault.Up], kept[fault.Down])
 	if in {
+		if err := s.warned(ctx, a); err != nil {
+			return err
+		}
 		if err := s.Work(ctx, a, k); err != nil {
 			return err
 		}
