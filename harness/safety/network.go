@@ -94,10 +94,13 @@ func slowGrant(ctx context.Context, s *Scene) error {
 	if err != nil {
 		return err
 	}
-	for proxies.Traffic().Kept[fault.Down] == 0 {
-		if err := pause(ctx, time.Millisecond); err != nil {
+	// Other connections of the client may be answered first.
+	for last, n := int64(0), int64(0); n == 0 || n > last; {
+		last = n
+		if err := pause(ctx, s.TTL/10); err != nil {
 			return err
 		}
+		n = proxies.Traffic().Kept[fault.Down]
 	}
 	call, err := s.Rival(b, k)
 	if err != nil {
