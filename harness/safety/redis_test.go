@@ -2,6 +2,8 @@ package safety
 
 import (
 	"errors"
+	"os"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -18,7 +20,12 @@ import (
 func scene(t *testing.T, n int) *Scene {
 	t.Helper()
 	srv, err := server.Start(t.Context(), lock.Needs{Kind: "redis", Nodes: n}, server.Options{Source: server.Binary})
-	if err != nil {
+	switch {
+	case errors.Is(err, server.ErrMissing) && slices.Contains(strings.Fields(os.Getenv("LOCKBENCH_REQUIRE")), "redis"):
+		t.Fatalf("LOCKBENCH_REQUIRE lists redis: %v", err)
+	case errors.Is(err, server.ErrMissing):
+		t.Skipf("NOT RUN: %v", err)
+	case err != nil:
 		t.Fatal(err)
 	}
 	cast, err := harness.NewCast(nil, "")
