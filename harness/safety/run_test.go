@@ -45,12 +45,34 @@ func played(t *testing.T, o server.Options, cells ...safety.Cell) (got []results
 	return got
 }
 
+// settled is played, and plays those again, one at a time, that proved nothing: the machine
+// may have been too slow for a lease.
+func settled(t *testing.T, o server.Options, cells ...safety.Cell) []results.Cell {
+	t.Helper()
+	all := played(t, o, cells...)
+	for i, got := range all {
+		for range 2 {
+			if all[i].Verdict != results.NotExercised || imitated(got) {
+				break
+			}
+			at := slices.IndexFunc(cells, func(c safety.Cell) bool { return c.Fault.Name == got.Fault })
+			t.Logf("%s is played again: %s", cells[at].Name(), all[i].Why)
+			all[i] = played(t, o, cells[at])[0]
+		}
+	}
+	return all
+}
+
+// imitated tells that there was only an imitation, which cannot be hurt.
+func imitated(got results.Cell) bool {
+	return got.Server.Kind == "redis" && got.Server.Source == string(server.Embedded)
+}
+
 // needed ends t if there was no server for got, or an imitation that cannot be hurt, which is a failure where
 // LOCKBENCH_REQUIRE lists the kind.
 func needed(t *testing.T, v lock.Variant, got results.Cell) {
 	t.Helper()
-	imitated := got.Server.Kind == "redis" && got.Server.Source == string(server.Embedded)
-	if got.Verdict != results.NoServer && (got.Verdict != results.NotExercised || !imitated) {
+	if got.Verdict != results.NoServer && (got.Verdict != results.NotExercised || !imitated(got)) {
 		return
 	}
 	if slices.Contains(strings.Fields(os.Getenv("LOCKBENCH_REQUIRE")), v.Needs.Kind) {
@@ -62,7 +84,7 @@ func needed(t *testing.T, v lock.Variant, got results.Cell) {
 // One cell of each fault comes out as the table says.
 func TestOneCellOfEachFault(t *testing.T) {
 	cells := safety.Short(served(), safety.Faults(), 1)
-	all := played(t, options(t), cells...)
+	all := settled(t, options(t), cells...)
 	for _, c := range cells {
 		t.Run(c.Fault.Name, func(t *testing.T) {
 			i := slices.IndexFunc(all, func(r results.Cell) bool { return r.Fault == c.Fault.Name })
