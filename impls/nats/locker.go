@@ -51,9 +51,12 @@ func open(ctx context.Context, d lock.Deployment, c lock.Config) (lock.Locker, e
 	if len(d.Nodes) != 1 {
 		return nil, fmt.Errorf("nats: there are %d addresses, and one is needed (which may have several hosts)", len(d.Nodes))
 	}
-	c = c.Filled()
-	l := &locker{
-		c: c, ttl: seconds(c.TTL), where: d.Nodes[0].String(), done: make(chan struct{}), down: make(chan struct{}),
+	c, err := c.Checked(lock.MaxTTL) // NATS takes more: an int64 of ns
+	if err != nil {
+		return nil, fmt.Errorf("nats: %w", err)
+	}
+	l := &locker{ // NATS counts a TTL in whole seconds
+		c: c, ttl: time.Duration(lock.Units(c.TTL, time.Second)) * time.Second, where: d.Nodes[0].String(), done: make(chan struct{}), down: make(chan struct{}),
 		bucket: bucketOf(c.Group),
 	}
 	l.stream = jetstream.StreamConfig{
@@ -64,7 +67,7 @@ func open(ctx context.Context, d lock.Deployment, c lock.Config) (lock.Locker, e
 	if d.Nodes[0].Topology() == lock.Ensemble {
 		l.stream.Replicas = replicas
 	}
-	var err error
+
 	if l.conn, err = l.dial(ctx, d.Nodes[0]); err != nil {
 		return nil, fmt.Errorf("nats: %s cannot be reached: %w", l.where, oneLine(err))
 	}
@@ -78,14 +81,6 @@ func open(ctx context.Context, d lock.Deployment, c lock.Config) (lock.Locker, e
 	}
 	l.ears.open = l.watch
 	return l, nil
-}
-
-// seconds is d in whole seconds, which is how NATS counts a TTL; 1 s at least.
-func seconds(d time.Duration) time.Duration {
-	if cut := d.Truncate(time.Second); cut < d {
-		return cut + time.Second
-	}
-	return d
 }
 
 // gathering bounds the making of a bucket: the servers that are to hold it may need some
