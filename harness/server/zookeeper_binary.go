@@ -235,6 +235,8 @@ func launchKeepersOnce(ctx context.Context, i installed, d *tempDir) (list []*ru
 			case <-ctx.Done():
 				return "", context.Cause(ctx)
 			}
+			mu.Lock() // others may write theirs again
+			defer mu.Unlock()
 			return "initLimit=100\nsyncLimit=100\nstandaloneEnabled=false\nreconfigEnabled=false\n" + strings.Join(known, "\n") + "\n", nil
 		}
 	}
