@@ -60,13 +60,13 @@ func (c *Cluster) Move(t *testing.T, key string) *Move {
 	return m
 }
 
-// owner is the node that serves slot.
-func (c *Cluster) owner(t *testing.T, slot int) *clusterNode {
+// owner is the node that serves slot, once one says so.
+func (c *Cluster) owner(t *testing.T, slot int) (n *clusterNode) {
 	t.Helper()
-	n := c.serving(t, slot)
-	if n == nil {
-		t.Fatalf("no node serves slot %d", slot)
-	}
+	Until(t, "a node that serves slot "+strconv.Itoa(slot), func() bool {
+		n = c.serving(t, slot)
+		return n != nil
+	})
 	return n
 }
 
