@@ -96,6 +96,14 @@ func TestContainers(t *testing.T) {
 				t.Fatal(err)
 			}
 			procs := s.Processes()
+			for _, p := range s.Relays() {
+				if name, err := os.ReadFile(filepath.Join(procDir(p.PID), "comm")); err == nil && strings.TrimSpace(string(name)) != relayName {
+					t.Errorf("process %d is %q, which carries nothing to a container", p.PID, name)
+				}
+			}
+			if len(s.Relays()) == 0 && relayed(t) {
+				t.Error("the engine publishes ports by a process of its own, and none was found")
+			}
 			if len(procs) == 0 {
 				if slices.Contains(strings.Fields(os.Getenv("LOCKBENCH_REQUIRE")), "docker") {
 					t.Error("LOCKBENCH_REQUIRE lists docker, but the processes of its engine are not visible here")
@@ -130,6 +138,16 @@ func TestContainers(t *testing.T) {
 			goleak.VerifyNone(t, leaks)
 		})
 	}
+}
+
+// relayed tells whether the engine of this machine has a process for a published port.
+func relayed(t *testing.T) bool {
+	t.Helper()
+	names, _ := filepath.Glob("/proc/[0-9]*/comm")
+	return slices.ContainsFunc(names, func(path string) bool {
+		name, err := os.ReadFile(path)
+		return err == nil && strings.TrimSpace(string(name)) == relayName
+	})
 }
 
 // What a container's program said last is in the error, and the container is gone.

@@ -4,11 +4,9 @@ import (
 	"context"
 	"crypto/rand"
 	"errors"
-	"fmt"
 	"net"
 	"net/http"
 	"os"
-	"os/exec"
 	"strconv"
 	"strings"
 
@@ -24,17 +22,11 @@ func locateEtcd(ctx context.Context, o Options) (installed, error) {
 	if err != nil {
 		return installed{}, err
 	}
-	ctx, cancel := context.WithTimeout(ctx, patience)
-	defer cancel()
-	cmd := exec.CommandContext(ctx, path, "--version")
-	cmd.Env = append(os.Environ(), etcdEnv()...)
-	out, err := cmd.Output()
-	first, _, _ := strings.Cut(string(out), "\n")
-	version, ok := strings.CutPrefix(first, "etcd Version: ")
-	if err != nil || !ok {
-		return installed{}, fmt.Errorf("%s is no etcd: --version says %q", path, lastLine(out))
+	version, err := versionAfter(ctx, "etcd", "etcd Version: ", path, etcdEnv()...)
+	if err != nil {
+		return installed{}, err
 	}
-	return installed{path: path, product: "etcd", version: strings.TrimSpace(version)}, nil
+	return installed{path: path, product: "etcd", version: version}, nil
 }
 
 // etcdEnv empties the variables that etcd would take for flags, and refuse beside

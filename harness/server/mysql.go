@@ -30,7 +30,7 @@ func mysqlKind() Kind {
 			if _, err := exec.LookPath("mariadb-install-db"); err != nil {
 				return installed{}, missing("mariadb-install-db is not on PATH, which makes the directory of a server; get it with: scripts/servers mysql")
 			}
-			version := versionIn(ctx, path, "--version")
+			version := versionIn(ctx, path)
 			return installed{path: path, product: "mariadb", version: version, conns: o.Conns}, nil
 		},
 		launch: func(ctx context.Context, i installed, d *tempDir, _ lock.Topology, g *group) (e lock.Endpoint, err error) {
@@ -129,19 +129,6 @@ func mysqlFlags(conns int) []string {
 // mysqlReady asks once whether a server of ours at addr lets its user in.
 func mysqlReady(ctx context.Context, addr string) error {
 	return pingSQL(ctx, lock.Endpoint("mysql://root@"+addr+"/mysql"))
-}
-
-// versionIn is the first dotted number of what a program says of itself.
-func versionIn(ctx context.Context, path string, args ...string) string {
-	ctx, cancel := context.WithTimeout(ctx, patience)
-	defer cancel()
-	out, _ := exec.CommandContext(ctx, path, args...).Output()
-	for _, word := range strings.FieldsFunc(string(out), func(r rune) bool { return (r < '0' || r > '9') && r != '.' }) {
-		if strings.Contains(strings.Trim(word, "."), ".") {
-			return strings.Trim(word, ".")
-		}
-	}
-	return ""
 }
 
 // mysqlNode is the administrator's view of a MariaDB or MySQL.

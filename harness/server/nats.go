@@ -210,11 +210,11 @@ func (n *natsNode) remove(ctx context.Context, names []string) (int, error) {
 			keys = append(keys, name)
 			continue
 		}
-		switch err := n.js.DeleteStream(ctx, name); {
+		switch err := insist(ctx, func(ctx context.Context) error { return n.js.DeleteStream(ctx, name) }); {
 		case err == nil:
 			sum++
 		case !errors.Is(err, jetstream.ErrStreamNotFound):
-			return sum, err
+			return sum, fmt.Errorf("stream %s: %w", name, err)
 		}
 	}
 	if len(keys) == 0 {
@@ -225,33 +225,51 @@ func (n *natsNode) remove(ctx context.Context, names []string) (int, error) {
 		if !strings.HasPrefix(name, natsBucket) {
 			continue
 		}
-		s, err := n.js.Stream(ctx, name)
-		if errors.Is(err, jetstream.ErrStreamNotFound) {
-			continue // it was removed meanwhile
-		}
-		if err != nil {
-			return sum, err
-		}
 		for _, key := range keys {
-			k, err := purge(ctx, s, "$KV."+strings.TrimPrefix(name, "KV_")+"."+key)
-			if sum += k; err != nil {
-				return sum, err
+			k := 0
+			err := insist(ctx, func(ctx context.Context) error {
+				had, err := n.purge(ctx, name, "$KV."+strings.TrimPrefix(name, "KV_")+"."+key)
+				k = max(k, had) // what is asked for again may have been done
+				return err
+			})
+			if sum += k; errors.Is(err, jetstream.ErrStreamNotFound) {
+				break // it was removed meanwhile
+			}
+			if err != nil {
+				return sum, fmt.Errorf("key %s of stream %s: %w", key, name, err)
 			}
 		}
 	}
-	return sum, list.Err()
+	if err := list.Err(); err != nil {
+		return sum, fmt.Errorf("the list of streams: %w", err)
+	}
+	return sum, nil
 }
 
-// purge removes what s has of subject, and returns how much that was.
-func purge(ctx context.Context, s jetstream.Stream, subject string) (int, error) {
-	info, err := s.Info(ctx, jetstream.WithSubjectFilter(subject))
-	if errors.Is(err, jetstream.ErrStreamNotFound) {
-		return 0, nil
+// purge removes what the stream of that name has of subject, and returns how much that was.
+func (n *natsNode) purge(ctx context.Context, name, subject string) (int, error) {
+	s, err := n.js.Stream(ctx, name)
+	if err != nil {
+		return 0, err
 	}
+	info, err := s.Info(ctx, jetstream.WithSubjectFilter(subject))
 	if err != nil || info.State.Subjects[subject] == 0 {
 		return 0, err
 	}
 	return int(info.State.Subjects[subject]), s.Purge(ctx, jetstream.WithPurgeSubject(subject)) //nolint:gosec // few
+}
+
+// insist calls ask until it is answered or ctx ends: a cluster answers no request that came
+// to a leader which is none any more.
+func insist(ctx context.Context, ask func(context.Context) error) error {
+	for {
+		short, cancel := context.WithTimeout(ctx, patience)
+		err := ask(short)
+		cancel()
+		if !errors.Is(err, context.DeadlineExceeded) || ctx.Err() != nil {
+			return err
+		}
+	}
 }
 
 func (n *natsNode) close() error {

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"net"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -39,14 +38,9 @@ func locateNATS(ctx context.Context, o Options) (installed, error) {
 // natsInstalled asks the program at path for its version: "nats-server: v2.12.1". Env is
 // what makes it a server.
 func natsInstalled(ctx context.Context, path string, o Options, env ...string) (installed, error) {
-	ctx, cancel := context.WithTimeout(ctx, patience)
-	defer cancel()
-	cmd := exec.CommandContext(ctx, path, "--version")
-	cmd.Env = append(os.Environ(), env...)
-	out, err := cmd.Output()
-	version, ok := strings.CutPrefix(strings.TrimSpace(string(out)), "nats-server: v")
-	if err != nil || !ok {
-		return installed{}, fmt.Errorf("%s is no nats-server: --version says %q", path, lastLine(out))
+	version, err := versionAfter(ctx, "nats-server", "nats-server: v", path, env...)
+	if err != nil {
+		return installed{}, err
 	}
 	return installed{path: path, product: "nats", version: version, env: env, sync: o.SyncAlways}, nil
 }

@@ -32,7 +32,7 @@ func postgresKind() Kind {
 			if _, err := exec.LookPath(filepath.Join(filepath.Dir(path), "initdb")); err != nil {
 				return installed{}, missing("there is no initdb beside " + path + ", which makes the directory of a server; get it with: scripts/servers postgresql")
 			}
-			return installed{path: path, product: "postgresql", version: versionIn(ctx, path, "--version"), conns: o.Conns}, nil
+			return installed{path: path, product: "postgresql", version: versionIn(ctx, path), conns: o.Conns}, nil
 		},
 		launch: func(ctx context.Context, i installed, d *tempDir, _ lock.Topology, g *group) (e lock.Endpoint, err error) {
 			r, err := launch(ctx, d, program{

@@ -4,11 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os/exec"
-	"path/filepath"
 	"runtime"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -151,21 +148,4 @@ func askRedis(addr string) *redis.Client {
 // redisReady asks for one PONG.
 func redisReady(ctx context.Context, addr string) error {
 	return probe(ctx, &redis.Options{Addr: addr})
-}
-
-// redisVersion asks the program itself: "Redis server v=7.0.15 sha=…".
-func redisVersion(ctx context.Context, path string) (product, version string) {
-	ctx, cancel := context.WithTimeout(ctx, patience)
-	defer cancel()
-	out, _ := exec.CommandContext(ctx, path, "--version").Output()
-	product = strings.TrimSuffix(filepath.Base(path), "-server")
-	if strings.HasPrefix(strings.ToLower(string(out)), "valkey") {
-		product = "valkey"
-	}
-	for _, f := range strings.Fields(string(out)) {
-		if v, ok := strings.CutPrefix(f, "v="); ok {
-			version = v
-		}
-	}
-	return product, version
 }

@@ -112,7 +112,9 @@ func postgresConfig(e lock.Endpoint) (*pgx.ConnConfig, error) {
 	}
 	o.ConnectTimeout = patience
 	o.AfterConnect = func(ctx context.Context, conn *pgconn.PgConn) error {
-		_, err := conn.Exec(ctx, "SET statement_timeout = 0; SET lock_timeout = 0; SET idle_in_transaction_session_timeout = 0; SET default_transaction_read_only = off").ReadAll()
+		_, err := conn.Exec(ctx, `SET statement_timeout = 0; SET lock_timeout = 0; SET idle_in_transaction_session_timeout = 0;
+			SET default_transaction_isolation = 'read committed'; SET default_transaction_read_only = off;
+			SELECT set_config(name, '0', false) FROM pg_settings WHERE name = 'idle_session_timeout'`).ReadAll()
 		return err
 	}
 	return o, nil
