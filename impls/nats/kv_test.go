@@ -253,3 +253,45 @@ func TestBucketWithoutTTL(t *testing.T) {
 		t.Errorf("%v", err)
 	}
 }
+
+// A stream with replicas refuses each write of a key while another one is on its way
+// through them. A lease waits for that, however often it is refused, and no longer than it
+// may; then it says that nothing was written.
+func TestWriteOnItsWay(t *testing.T) {
+	l := client(t, start(t, lock.Single), lock.Config{TTL: time.Minute, Retry: lock.Retry{Delay: time.Microsecond, Max: time.Microsecond}})
+	refusal := &jetstream.APIError{Code: 400, ErrorCode: jetstream.JSErrCodeStreamWrongLastSequenceConstant, Description: "wrong last sequence"}
+
+	h := acquired(within(t), t, l, "k").(*lease)
+	refused := 0
+	if err := h.rewrite(within(t), true, func(rev uint64) (uint64, error) {
+		if refused < 10*tries {
+			refused++
+			return 0, refusal
+		}
+		return l.remove(t.Context(), h.key, h.owner, rev)
+	}); err != nil || refused != 10*tries {
+		t.Errorf("after %d refusals: %v", refused, err)
+	}
+
+	h = acquired(within(t), t, l, "k").(*lease)
+	l.c.Retry = lock.Retry{Delay: time.Hour, Max: time.Hour, Fixed: true} // only the end of ctx ends the nap
+	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+	defer cancel()
+	err := h.rewrite(ctx, true, func(uint64) (uint64, error) { return 0, refusal })
+	if !conflict(err) && !slow(err) || h.freed { // slow if the read between two tries was cut short
+		t.Errorf("ended with %v, freed %t", err, h.freed)
+	}
+}
+
+// A bucket that the server does not know is made, and has no keys: whoever reads one is not
+// told that there is no bucket.
+func TestReadOfNoBucket(t *testing.T) {
+	l := client(t, start(t, lock.Single), lock.Config{})
+	returned(within(t), t, acquired(within(t), t, l, "k"))
+	if err := l.js.DeleteStream(within(t), l.stream.Name); err != nil {
+		t.Fatal(err)
+	}
+	if e, err := l.read(within(t), "k"); err != nil || e != (entry{}) {
+		t.Errorf("read %+v, %v", e, err)
+	}
+}

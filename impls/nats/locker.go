@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"os"
 	"strings"
 	"sync"
 	"time"
@@ -15,7 +16,8 @@ import (
 	"github.com/lockbench/lockbench/impls/lock"
 )
 
-var errSlow = errors.New("no answer in time")
+// errSlow says that it is a time-out, as those of a connection do.
+var errSlow = fmt.Errorf("no answer in time: %w", os.ErrDeadlineExceeded)
 
 // locker is one client: a connection, over which all requests and watches go side by side.
 type locker struct {
@@ -174,11 +176,31 @@ func (l *locker) publish(ctx context.Context, m *nats.Msg, rev uint64, ttl time.
 	}
 }
 
-// read asks the leader of the stream for the last entry of key. What a direct get reads
-// may be older than what others know already.
+// read returns the last entry of key. Of a bucket that was made a moment ago the server that
+// is asked may know nothing yet, and one that is gone is made again.
 func (l *locker) read(ctx context.Context, key string) (e entry, err error) {
 	ctx, cancel := context.WithTimeout(ctx, l.c.Timeout)
 	defer cancel()
+	for {
+		e, err = l.last(ctx, key)
+		var unknown *jetstream.APIError
+		if !errors.As(err, &unknown) || unknown.ErrorCode != jetstream.JSErrCodeStreamNotFound {
+			return e, err
+		}
+		_ = l.ensure(ctx) // the next answer tells whether it helped
+		select {
+		case <-time.After(l.c.Retry.Max):
+		case <-ctx.Done():
+			return entry{}, fmt.Errorf("nats: %s does not tell who holds the key: %w", l.where, errSlow)
+		case <-l.done:
+			return entry{}, lock.ErrClosed
+		}
+	}
+}
+
+// last asks the leader of the stream for the last entry of key. What a direct get reads may
+// be older than what others know already.
+func (l *locker) last(ctx context.Context, key string) (entry, error) {
 	ask, err := json.Marshal(map[string]string{"last_by_subj": l.subject(key)})
 	if err != nil {
 		return entry{}, err
