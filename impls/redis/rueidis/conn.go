@@ -121,13 +121,17 @@ func (c *conn) Do(ctx context.Context, args ...any) (any, error) {
 	}
 	c.c.Count.Cmd()
 	sent := time.Now()
-	late := time.AfterFunc(c.c.Timeout, c.link.cut)
+	late := time.AfterFunc(c.c.Timeout, c.link.end)
+	neverLeft := c.link.lead()
 	// Without a context that can end, a command that is alone on the connection
 	// is written and read by this goroutine, and not by those of the library.
 	result := c.client.Do(context.Background(), command(c.client, args))
 	reply, err := result.ToAny()
 	if !late.Stop() && result.NonRedisError() != nil {
 		err = fmt.Errorf("no answer in %v: %w", c.c.Timeout, os.ErrDeadlineExceeded)
+	}
+	if result.NonRedisError() != nil && neverLeft() {
+		return nil, unsent(err)
 	}
 	if reply, err = answer(reply, err); wire.NoMaster(err) {
 		c.links.Heard(sent, err)

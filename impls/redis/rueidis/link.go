@@ -28,6 +28,8 @@ type link struct {
 	closed bool
 	now    net.Conn
 	made   time.Time // when now was being made
+	cut    bool      // now was closed here, and no other has been made yet
+	dials  int
 }
 
 // dial connects. Its errors wrap ErrUnsent, since no command can have been sent.
@@ -50,7 +52,8 @@ func (l *link) dial(ctx context.Context, _ string, _ *net.Dialer, _ *tls.Config)
 		_ = made.Close() // it was not used
 		return nil, unsent(net.ErrClosed)
 	}
-	l.now, l.made = made, began
+	l.now, l.made, l.cut = made, began, false
+	l.dials++
 	return made, nil
 }
 
@@ -69,12 +72,27 @@ func connect(ctx context.Context, u *url.URL, timeout time.Duration) (net.Conn, 
 	return d.DialContext(ctx, "tcp", u.Host)
 }
 
-// cut ends the connection; the next command makes another.
-func (l *link) cut() {
+// end ends the connection; the next command makes another.
+func (l *link) end() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.now != nil {
+		l.cut = true
 		_ = l.now.Close() // it is given up
+	}
+}
+
+// lead returns what reports whether a command that begins now was surely not sent, if it
+// fails without an answer: the library may not have noticed yet that its connection was
+// ended here, and nothing leaves by a closed one.
+func (l *link) lead() (unsent func() bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	cut, dials := l.cut, l.dials
+	return func() bool {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		return cut && l.dials == dials
 	}
 }
 
@@ -85,7 +103,7 @@ func (l *link) giveUp(links *wire.Links) {
 	stale := links.Stale(l.made)
 	l.mu.Unlock()
 	if stale {
-		l.cut()
+		l.end()
 	}
 }
 
@@ -103,7 +121,7 @@ func (l *link) close() {
 	l.mu.Lock()
 	l.closed = true
 	l.mu.Unlock()
-	l.cut()
+	l.end()
 }
 
 // unsent marks err as one of a command that never left.
