@@ -285,10 +285,11 @@ func (b *bound) ping(ctx context.Context, s *session) error {
 }
 
 // watched runs a statement that waits. When ctx ends, the server is told to end it;
-// when the server no longer answers, its connection is dropped.
+// when the server no longer answers, its connection is dropped, and the error says so.
 func (b *bound) watched(ctx context.Context, s *session, run func(context.Context) error) error {
 	statement, drop := context.WithCancel(context.WithoutCancel(ctx))
 	defer drop()
+	var silent error
 	done, idle := make(chan struct{}), make(chan struct{})
 	go func() {
 		defer close(idle)
@@ -305,8 +306,9 @@ func (b *bound) watched(ctx context.Context, s *session, run func(context.Contex
 				asking, cancel := context.WithTimeout(statement, b.c.Timeout)
 				err := b.side.PingContext(asking)
 				cancel()
-				if err != nil {
+				if err != nil && b.d.code(err) == "" {
 					s.pursued = true
+					silent = fmt.Errorf("sql: the server did not answer a ping within %v", b.c.Timeout)
 					drop()
 					return
 				}
@@ -316,6 +318,9 @@ func (b *bound) watched(ctx context.Context, s *session, run func(context.Contex
 	err := run(statement)
 	close(done)
 	<-idle // before the session is used for anything else, which stop would end
+	if silent != nil && errors.Is(err, context.Canceled) {
+		return silent // the caller has cancelled nothing
+	}
 	return err
 }
 

@@ -6,6 +6,13 @@ import (
 	"time"
 )
 
+// youngTries is how often a session is made that the server ends before it has its settings.
+// One that ends them all is not knocked at for ever.
+const youngTries = 5
+
+// youngPause is waited before the second of them, and as much longer before each other one.
+const youngPause = 50 * time.Millisecond
+
 // A patient connector finishes what it has begun: a caller whose context ends while
 // a connection is being made leaves it to the next one. Database servers make a
 // process or a thread for each that knocks, also for one that has left again, so
@@ -41,6 +48,13 @@ func (p *patient) Connect(ctx context.Context) (driver.Conn, error) {
 		dialling, cancel := context.WithTimeout(context.WithoutCancel(ctx), p.timeout)
 		defer cancel()
 		c, err := p.Connector.Connect(dialling)
+		for tries := 1; tries < youngTries && endedYoung(err) && dialling.Err() == nil; tries++ {
+			select { // the server may not have seen the end of the last one yet
+			case <-time.After(time.Duration(tries) * youngPause):
+			case <-dialling.Done():
+			}
+			c, err = p.Connector.Connect(dialling)
+		}
 		<-p.dials
 		select {
 		case mine <- result{c, err}:

@@ -4,9 +4,13 @@ import (
 	"context"
 	"database/sql/driver"
 	"errors"
+	"fmt"
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/go-sql-driver/mysql"
+	"github.com/jackc/pgx/v5/pgconn"
 )
 
 // gate is a connector whose dials end when they are let through.
@@ -131,3 +135,28 @@ type connectorFunc func(context.Context) (driver.Conn, error)
 
 func (f connectorFunc) Connect(ctx context.Context) (driver.Conn, error) { return f(ctx) }
 func (connectorFunc) Driver() driver.Driver                              { return nil }
+
+// A session that the server has ended before it had its settings is replaced by another one.
+// Any other refusal is the caller's to hear.
+func TestEndedYoung(t *testing.T) {
+	idle := &pgconn.PgError{Code: "57P05"}
+	for _, c := range []struct {
+		err   error
+		again bool
+	}{
+		{fmt.Errorf("%w: %w", errUnsettled, idle), true},
+		{fmt.Errorf("%w: %w", errUnsettled, &mysql.MySQLError{Number: 4031}), true},
+		{fmt.Errorf("%w: %w", errUnsettled, mysql.ErrInvalidConn), true},
+		{fmt.Errorf("%w: %w", errUnsettled, &pgconn.PgError{Code: "42501"}), false},
+		{fmt.Errorf("%w: %w", errUnsettled, context.Canceled), false},
+		{idle, false}, // it had its settings
+	} {
+		g := &gate{begun: make(chan struct{}, 9), open: make(chan error, 2)}
+		g.open <- c.err
+		g.open <- nil
+		d := <-connect(t.Context(), patiently(g, 1, time.Minute))
+		if (d.err == nil) != c.again || !c.again && !errors.Is(d.err, c.err) {
+			t.Errorf("after %v: %v", c.err, d.err)
+		}
+	}
+}

@@ -227,7 +227,12 @@ func openPostgres(ep lock.Endpoint, c lock.Config, settle []string) (*sql.DB, er
 	if err != nil {
 		return nil, err
 	}
-	return sql.OpenDB(patiently(stdlib.GetConnector(*o, stdlib.OptionShouldPing(aliveWithin(c.Timeout))), c.Conns, c.Timeout)), nil
+	var before map[string]string
+	if len(settle) > 0 {
+		before = earlyPostgres()
+	}
+	connector := earlyConnector(o, before, stdlib.OptionShouldPing(aliveWithin(c.Timeout)))
+	return sql.OpenDB(patiently(connector, c.Conns, c.Timeout)), nil
 }
 
 // aliveWithin pings a connection that was idle for a second before it is used again,

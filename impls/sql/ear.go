@@ -227,7 +227,7 @@ func listenPostgres(ctx context.Context, ep lock.Endpoint, c lock.Config, channe
 		return nil, err
 	}
 	o.OnNotification = func(_ *pgconn.PgConn, n *pgconn.Notification) { heard(n.Payload) }
-	conn, err := pgconn.ConnectConfig(ctx, &o.Config)
+	conn, err := connectEarly(ctx, &o.Config, earlyPostgres())
 	if err != nil {
 		return nil, err
 	}

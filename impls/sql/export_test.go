@@ -1,6 +1,7 @@
 package sql
 
 import (
+	"context"
 	"database/sql"
 
 	"github.com/lockbench/lockbench/impls/lock"
@@ -30,4 +31,34 @@ func dialectOf(kind string) *dialect {
 		return postgres()
 	}
 	return mariadb()
+}
+
+// EarlyStatementTimeouts is the statement_timeout of three sessions at ep that were opened
+// with settings: two of one database, and one that is a connection by itself.
+func EarlyStatementTimeouts(ctx context.Context, ep lock.Endpoint, settings map[string]string) ([]string, error) {
+	const ask = "SHOW statement_timeout"
+	o, err := configPostgres(ep, lock.Config{}.Filled(), nil)
+	if err != nil {
+		return nil, err
+	}
+	db := sql.OpenDB(earlyConnector(o, settings))
+	db.SetMaxIdleConns(-1) // each statement has a session of its own
+	defer func() { _ = db.Close() }()
+	seen := make([]string, 3)
+	for i := range 2 {
+		if err := db.QueryRowContext(ctx, ask).Scan(&seen[i]); err != nil {
+			return nil, err
+		}
+	}
+	conn, err := connectEarly(ctx, &o.Config, settings)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = conn.Close(ctx) }()
+	results, err := conn.Exec(ctx, ask).ReadAll()
+	if err != nil {
+		return nil, err
+	}
+	seen[2] = string(results[0].Rows[0][0])
+	return seen, nil
 }

@@ -4,9 +4,11 @@ import (
 	"context"
 	"database/sql"
 	"database/sql/driver"
+	"errors"
 	"fmt"
 	"time"
 
+	"github.com/go-sql-driver/mysql"
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/stdlib"
 
@@ -52,6 +54,26 @@ func settlePostgres() []string {
 	}
 }
 
+// errUnsettled is that a session did not take its settings.
+var errUnsettled = errors.New("the session takes no settings")
+
+// endedYoung reports whether err says that a session was ended before it had its settings, as
+// a server does whose default is that sessions may be idle for less time than a busy client
+// takes to send them. Nothing was done in it, and the next one may be quicker.
+func endedYoung(err error) bool {
+	var theirs *pgconn.PgError
+	var others *mysql.MySQLError
+	switch {
+	case !errors.Is(err, errUnsettled):
+		return false
+	case errors.As(err, &theirs):
+		return theirs.Code == "57P05" // idle_session_timeout
+	case errors.As(err, &others):
+		return others.Number == 4031 // ER_CLIENT_INTERACTION_TIMEOUT
+	}
+	return errors.Is(err, mysql.ErrInvalidConn) || errors.Is(err, driver.ErrBadConn)
+}
+
 // settled makes connections on which statements have been run.
 type settled struct {
 	driver.Connector
@@ -66,7 +88,7 @@ func (s settled) Connect(ctx context.Context) (driver.Conn, error) {
 	}
 	for _, statement := range s.statements {
 		if _, err := conn.(driver.ExecerContext).ExecContext(ctx, statement, nil); err != nil {
-			return nil, lock.Discard(conn, fmt.Errorf("the session takes no settings: %w", err))
+			return nil, lock.Discard(conn, fmt.Errorf("%w: %w", errUnsettled, err))
 		}
 	}
 	return conn, nil
@@ -77,7 +99,7 @@ func settling(statements []string) func(context.Context, *pgconn.PgConn) error {
 	return func(ctx context.Context, conn *pgconn.PgConn) error {
 		for _, statement := range statements {
 			if _, err := conn.Exec(ctx, statement).ReadAll(); err != nil {
-				return fmt.Errorf("the session takes no settings: %w", err)
+				return fmt.Errorf("%w: %w", errUnsettled, err)
 			}
 		}
 		return nil
