@@ -40,7 +40,7 @@ func soakTime(t *testing.T) time.Duration {
 // sound tells the variants that are wrong under no load, but only when something
 // breaks: a stall, a server that forgets, a clock that jumps.
 func sound(v lock.Variant) bool {
-	return v.Unsafe&^(lock.Pause|lock.ServerClock|lock.Failover|lock.Restart|lock.Eviction) == 0
+	return v.Unsafe&^(lock.Pause|lock.ServerClock|lock.Failover|lock.Restart|lock.Eviction|lock.SessionEnd) == 0
 }
 
 // TestSoak works the sound variants in turn, with waits that are cut off at

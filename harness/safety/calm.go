@@ -132,32 +132,37 @@ func sharing(ctx context.Context, s *Scene) error {
 		if err != nil {
 			return err
 		}
-		_, early, err := call.Within(ctx, s.TTL/4)
-		if err != nil {
+		if after, err := s.outwaits(ctx, call, a, k); err != nil || !after {
 			return err
-		}
-		if early {
-			if in, _, err := s.In(ctx, call, time.Now()); err != nil || !in {
-				return err
-			}
-			return s.Work(ctx, a, k)
-		}
-		if err := s.Leave(ctx, a, k); err != nil {
-			return err
-		}
-		in, d, err := s.In(ctx, call, time.Now())
-		if err != nil {
-			return err
-		}
-		if !in {
-			s.Freed(false, d)
-			return nil
 		}
 		if err := s.Leave(ctx, b, k); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// outwaits tells whether call, a rival's, got the key after a had left. It is let in beside
+// a, who writes then, where the lock does not exclude it.
+func (s *Scene) outwaits(ctx context.Context, call *harness.Call, a *harness.Actor, k harness.Target) (bool, error) {
+	_, early, err := call.Within(ctx, s.TTL/4)
+	if err != nil {
+		return false, err
+	}
+	if early {
+		if in, _, err := s.In(ctx, call, time.Now()); err != nil || !in {
+			return false, err
+		}
+		return false, s.Work(ctx, a, k)
+	}
+	if err := s.Leave(ctx, a, k); err != nil {
+		return false, err
+	}
+	in, d, err := s.In(ctx, call, time.Now())
+	if err == nil && !in {
+		s.Freed(false, d)
+	}
+	return in, err
 }
 
 // enterAs is Enter as a writer, or as a reader, who does not write.
@@ -201,27 +206,8 @@ func reentry(ctx context.Context, s *Scene) error {
 	if err != nil {
 		return err
 	}
-	_, early, err := call.Within(ctx, s.TTL/4)
-	if err != nil {
-		return err
-	}
-	if early {
-		if in, _, err := s.In(ctx, call, time.Now()); err != nil || !in {
-			return err
-		}
-		return s.Work(ctx, a, k)
-	}
-	if err := s.Leave(ctx, a, k); err != nil {
-		return err
-	}
-	in, d, err := s.In(ctx, call, time.Now())
-	if err != nil {
-		return err
-	}
-	if !in {
-		s.Freed(false, d)
-	}
-	return nil
+	_, err = s.outwaits(ctx, call, a, k)
+	return err
 }
 
 func shares(v lock.Variant) string {

@@ -13,6 +13,7 @@ import (
 	"github.com/lockbench/lockbench/impls/lock"
 	"github.com/lockbench/lockbench/impls/redis/goredis"
 	"github.com/lockbench/lockbench/impls/redis/wire"
+	"github.com/lockbench/lockbench/impls/zookeeper"
 )
 
 // A seeded is a small lock on one Redis, sound if flaw is "". Its kind says which; a
@@ -36,8 +37,10 @@ func kinds() map[string]lock.Caps {
 		"shared":  lock.Try | lock.Shared,               // leased, with readers
 		"queued":  lock.Try | lock.Fair,                 // leased, in the order of arrival
 
-		"etcd":     lock.Try | lock.Fencing, // a key with a lease
-		"advisory": lock.Try,                // held by a connection to PostgreSQL
+		"etcd":     lock.Try | lock.Fencing,                                        // a key with a lease
+		"advisory": lock.Try,                                                       // held by a connection to PostgreSQL
+		"quorum":   lock.Try,                                                       // leased, on a majority of servers
+		"znodes":   lock.Try | lock.Fencing | lock.Fair | lock.Notify | lock.Renew, // a queue of ephemeral nodes
 	}
 }
 
@@ -53,6 +56,13 @@ func seededVariant(kind, flaw string) lock.Variant {
 		return v
 	case "advisory":
 		v.Needs.Kind, v.Open, v.Keys = "postgresql", openAdvisory(flaw), func(string) []string { return nil }
+		return v
+	case "quorum":
+		v.Needs, v.Open = lock.Needs{Kind: "redis", Nodes: 5}, openQuorum(flaw)
+		v.Keys = func(key string) []string { return []string{key, key + ":fence"} }
+		return v
+	case "znodes":
+		v.Needs.Kind, v.Open, v.Keys, v.Frees = "zookeeper", openZnodes(flaw), zookeeper.Keys, lock.BySession
 		return v
 	}
 	return lock.Variant{

@@ -74,9 +74,22 @@ func mutants() []mutant {
 		{"advisory", "answer ignored", "none", held, violated, ""},
 		{"advisory", "connection given back while it holds", "none", held, violated, ""},
 		{"advisory", "unlocked on another connection", "none", held, stuck, ""},
+		{"quorum", "refusals counted as votes", "none", held, violated, ""},
+		{"quorum", "errors counted as votes", "majority-down", careless, violated, ""},
+		{"quorum", "fewer than half are enough", "split-brain", held, violated, ""},
+		{"quorum", "plain DEL", "late-release", held, violated, ""},
+		{"quorum", "validity counted from the answers", "slow-grant", blocked, violated, ""},
+		{"quorum", "validity not looked at", "slow-grant", blocked, careless, ""},
+		{"znodes", "own node not looked for", "none", held, violated, ""},
+		{"znodes", "the last in the queue goes first", "none", held, violated, ""},
+		{"znodes", "node without a session", "crash", blocked, stuck, ""},
+		{"znodes", "token is the version of the node", "pause", violated, violated, results.FenceLost},
+		{"znodes", "end of the connection not told", "cut-holder", careless, violated, ""},
+		{"znodes", "Release frees the first in the queue", "late-release", held, violated, ""},
 		// Not every change is a bug: these are to be found innocent.
 		{"leased", "tokens grow by ten", "pause", violated, violated, results.FenceHeld},
 		{"leased", "waiters ask twice", "none", held, held, ""},
+		{"znodes", "all watch the first", "none", held, held, ""},
 		{"queued", "dead waiters stay in the queue", "waiter-crash", blocked, stuck, ""},
 	}
 }

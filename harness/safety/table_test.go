@@ -55,6 +55,7 @@ func TestHazardsAreShown(t *testing.T) {
 		{lock.Failover, two, []string{"failover", "split-brain", "engine-switch", "engine-half", "engine-flap", "engine-death"}},
 		{lock.Restart, two, []string{"restart-empty", "restart-kept", "everysec-power"}},
 		{lock.Eviction, two, []string{"evicted"}},
+		{lock.SessionEnd, two, []string{"session-end"}},
 	}
 	// What no play can show, and what the contract has no word for.
 	stated := func(v lock.Variant, h lock.Hazards) string {

@@ -41,7 +41,7 @@ func mutex() lock.Variant {
 		Source: "go.etcd.io/etcd/client/v3/concurrency, Mutex",
 		Caps:   lock.Try | lock.Fencing | lock.Fair | lock.Notify | lock.Renew,
 		Needs:  lock.Needs{Kind: "etcd"},
-		Unsafe: lock.Pause,
+		Unsafe: lock.Pause | lock.SessionEnd,
 		Over:   []lock.Topology{lock.Ensemble},
 		Open:   open,
 	}

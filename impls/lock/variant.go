@@ -151,6 +151,7 @@ const (
 	Failover                         // a replica is promoted, or another engine takes over, that does not know of the grant
 	Restart                          // the server comes back without its data
 	Eviction                         // a server without memory removes keys: the holder's, or the counter of its tokens
+	SessionEnd                       // the server ends the holder's session, or its connection breaks, and the holder goes on beside the next
 	NoExclusion                      // nothing is excluded at all: the negative control
 )
 
@@ -175,7 +176,7 @@ func hazardNames() []flag {
 		{uint32(Pause), "pause"}, {uint32(ClientClock), "client-clock"},
 		{uint32(ServerClock), "server-clock"}, {uint32(Failover), "failover"},
 		{uint32(Restart), "restart"}, {uint32(Eviction), "eviction"},
-		{uint32(NoExclusion), "no-exclusion"},
+		{uint32(SessionEnd), "session-end"}, {uint32(NoExclusion), "no-exclusion"},
 	}
 }
 

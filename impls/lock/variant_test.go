@@ -28,9 +28,9 @@ func TestNames(t *testing.T) {
 		{lock.Restart | lock.Crash, "crash restart", `["crash","restart"]`},
 		{
 			lock.Crash | lock.CrashMidway | lock.LateRelease | lock.TakeoverRace | lock.Pause | lock.ClientClock |
-				lock.ServerClock | lock.Failover | lock.Restart | lock.Eviction | lock.NoExclusion,
-			"crash crash-midway late-release takeover-race pause client-clock server-clock failover restart eviction no-exclusion",
-			`["crash","crash-midway","late-release","takeover-race","pause","client-clock","server-clock","failover","restart","eviction","no-exclusion"]`,
+				lock.ServerClock | lock.Failover | lock.Restart | lock.Eviction | lock.SessionEnd | lock.NoExclusion,
+			"crash crash-midway late-release takeover-race pause client-clock server-clock failover restart eviction session-end no-exclusion",
+			`["crash","crash-midway","late-release","takeover-race","pause","client-clock","server-clock","failover","restart","eviction","session-end","no-exclusion"]`,
 		},
 	} {
 		if got := c.set.(interface{ String() string }).String(); got != c.text {

@@ -194,15 +194,17 @@ type lease struct {
 
 // rewrite calls write with the revision of the key until the answer is clear: a write of
 // this lease may have gone through of which no answer came, and a server that was the
-// leader until lately may refuse what the new one does. It returns lock.ErrLost if the key
-// is no longer this lease's. Frees says that write frees it.
+// leader until lately may refuse what the new one does. While a write of the key is on its
+// way through the replicas each other one is refused, for as long as they take: so nothing
+// but ctx bounds the tries. It returns lock.ErrLost if the key is no longer this lease's.
+// Frees says that write frees it.
 func (h *lease) rewrite(ctx context.Context, frees bool, write func(rev uint64) (uint64, error)) (err error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.freed {
 		return lock.ErrLost
 	}
-	for n := range tries {
+	for n := 0; ; n++ {
 		var rev uint64
 		if rev, err = write(h.rev); err == nil {
 			h.rev, h.freed = rev, frees
@@ -225,10 +227,13 @@ func (h *lease) rewrite(ctx context.Context, frees bool, write func(rev uint64) 
 		case now.rev == 0 || now.rev > h.rev:
 			return lock.ErrLost
 		default: // a write is on its way through the replicas
-			time.Sleep(h.l.c.Retry.Next(n))
+			select {
+			case <-time.After(h.l.c.Retry.Next(n)):
+			case <-ctx.Done():
+				return err
+			}
 		}
 	}
-	return err
 }
 
 // renew writes the key anew, so that its TTL begins again.

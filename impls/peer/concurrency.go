@@ -31,7 +31,7 @@ func concurrencyVariant() lock.Variant {
 		Source: "go.etcd.io/etcd/client/v3/concurrency",
 		Caps:   lock.Try | lock.Fencing | lock.Fair | lock.Notify | lock.Renew,
 		Needs:  lock.Needs{Kind: "etcd"},
-		Unsafe: lock.Pause,
+		Unsafe: lock.Pause | lock.SessionEnd,
 		Frees:  lock.BySession,
 		Over:   []lock.Topology{lock.Ensemble},
 		Exempt: []string{"release-after-removal", "lost", "lost-to-next", "guard", "service-dies"},

@@ -34,7 +34,7 @@ func zkLockVariant() lock.Variant {
 		Source: "github.com/go-zookeeper/zk, Lock",
 		Caps:   lock.Fair | lock.Notify | lock.Renew,
 		Needs:  lock.Needs{Kind: "zookeeper"},
-		Unsafe: lock.Pause,
+		Unsafe: lock.Pause | lock.SessionEnd,
 		Frees:  lock.BySession,
 		Over:   []lock.Topology{lock.Ensemble},
 		Keys:   zookeeper.Keys,

@@ -29,7 +29,7 @@ func advisory(d *dialect) lock.Variant {
 		Source: "MySQL, GET_LOCK; PostgreSQL, advisory locks",
 		Caps:   lock.Try | lock.Fair | lock.Notify | lock.Renew,
 		Needs:  lock.Needs{Kind: d.kind},
-		Unsafe: lock.Failover | lock.Restart,
+		Unsafe: lock.Failover | lock.Restart | lock.SessionEnd,
 		Frees:  lock.ByConnection,
 		Keys:   func(key string) []string { return []string{key, fmt.Sprint(d.advisory(key))} },
 		Open: binder(d, "", way{

@@ -30,7 +30,7 @@ func forUpdate(d *dialect) lock.Variant {
 		Source: "folklore: pessimistic locking, SELECT FOR UPDATE",
 		Caps:   lock.Try | lock.Notify | lock.Renew,
 		Needs:  lock.Needs{Kind: d.kind},
-		Unsafe: lock.Failover | lock.Restart,
+		Unsafe: lock.Failover | lock.Restart | lock.SessionEnd,
 		Frees:  lock.ByConnection,
 		Open: binder(d, "for_update", way{
 			wait: func(ctx context.Context, b *bound, s *session, key string) error {

@@ -22,7 +22,7 @@ func Variants() []lock.Variant {
 	for i := range list {
 		// What is so of every lock that stands on ephemeral nodes.
 		list[i].Needs, list[i].Over = lock.Needs{Kind: "zookeeper"}, []lock.Topology{lock.Ensemble}
-		list[i].Unsafe, list[i].Frees = lock.Pause, lock.BySession
+		list[i].Unsafe, list[i].Frees = lock.Pause|lock.SessionEnd, lock.BySession
 		list[i].Keys = Keys
 	}
 	return list
