@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"os/exec"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -58,6 +59,9 @@ func workers(t *testing.T) (list []Worker) {
 		p, ok := server.FindProcess(cmd.Process.Pid)
 		w := sleeping{cmd: cmd, p: p, ahead: new(time.Duration), parks: make(chan string, 1), proceed: func() ([]string, error) { return nil, nil }}
 		t.Cleanup(func() { _ = w.Kill() })
+		if !ok && runtime.GOOS == "linux" {
+			t.Fatal("a process that has just been started is not found")
+		}
 		if !ok {
 			t.Skip("NOT TESTED, because this system does not show its processes")
 		}

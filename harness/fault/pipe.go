@@ -17,7 +17,6 @@ type link struct {
 
 	// Guarded by the proxy's mu.
 	dead bool // both sides have been reset
-	left bool // the client has ended its side
 }
 
 // A pipe is one direction of a link. Two goroutines serve it, one that reads and
@@ -50,10 +49,10 @@ type piece struct {
 // pieceSize is the most that one read returns.
 const pieceSize = 16 << 10
 
-func (l *link) connect(p *Proxy, client, server *net.TCPConn) {
-	l.client, l.server = client, server
-	l.pipes[Up] = pipe{p: p, l: l, d: Up, from: client, to: server, place: -1, changed: sync.NewCond(&p.mu)}
-	l.pipes[Down] = pipe{p: p, l: l, d: Down, from: server, to: client, place: -1, changed: sync.NewCond(&p.mu)}
+func (l *link) connect(p *Proxy, server *net.TCPConn) {
+	l.server = server
+	l.pipes[Up] = pipe{p: p, l: l, d: Up, from: l.client, to: server, place: -1, changed: sync.NewCond(&p.mu)}
+	l.pipes[Down] = pipe{p: p, l: l, d: Down, from: server, to: l.client, place: -1, changed: sync.NewCond(&p.mu)}
 }
 
 // read takes in what comes until the end, and writes it at once where nothing

@@ -84,6 +84,7 @@ type Proxy struct {
 	modes  [2]Mode
 	cut    [2]bool // see ResetNext
 	links  map[*link]struct{}
+	open   map[*link]struct{} // those whose client has not ended its side
 	due    dues
 	seen   Traffic
 	closed bool
@@ -110,7 +111,7 @@ func NewProxy(target string) (*Proxy, error) {
 		return nil, fmt.Errorf("fault: a port for a proxy: %w", err)
 	}
 	ctx, cancel := context.WithCancel(context.Background())
-	p := &Proxy{ln: ln, target: target, alarm: a, cancel: cancel, links: map[*link]struct{}{}}
+	p := &Proxy{ln: ln, target: target, alarm: a, cancel: cancel, links: map[*link]struct{}{}, open: map[*link]struct{}{}}
 	p.wg.Go(func() { p.accept(ctx) })
 	p.wg.Go(p.ring)
 	return p, nil
@@ -210,11 +211,8 @@ func (p *Proxy) accept(ctx context.Context) {
 
 // serve carries one connection until both ends have closed it, or it is reset.
 func (p *Proxy) serve(ctx context.Context, client *net.TCPConn) {
-	p.mu.Lock()
-	p.seen.Open++
-	p.seen.Peak = max(p.seen.Peak, p.seen.Open)
-	p.mu.Unlock()
-	l := &link{}
+	l := &link{client: client}
+	p.enter(l)
 	defer func() {
 		p.mu.Lock()
 		defer p.mu.Unlock()
@@ -230,7 +228,7 @@ func (p *Proxy) serve(ctx context.Context, client *net.TCPConn) {
 		reset(client)
 		return
 	}
-	l.connect(p, client, conn.(*net.TCPConn))
+	l.connect(p, conn.(*net.TCPConn))
 	p.mu.Lock()
 	if p.closed || p.modes[Up] == Reset || p.modes[Down] == Reset {
 		p.abort(l)
@@ -256,12 +254,25 @@ func (p *Proxy) serve(ctx context.Context, client *net.TCPConn) {
 	}
 }
 
+// enter counts the client of l as open. One that closes a connection and then makes
+// another has never two, so that those whose end nobody has read yet are counted off first.
+func (p *Proxy) enter(l *link) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for other := range p.open {
+		if hungUp(other.client) {
+			p.leave(other)
+		}
+	}
+	p.open[l] = struct{}{}
+	p.seen.Open = len(p.open)
+	p.seen.Peak = max(p.seen.Peak, p.seen.Open)
+}
+
 // leave counts the client of l as gone; p.mu is held.
 func (p *Proxy) leave(l *link) {
-	if !l.left {
-		l.left = true
-		p.seen.Open--
-	}
+	delete(p.open, l)
+	p.seen.Open = len(p.open)
 }
 
 // leads is where a new connection leads to; ok is false if there are to be none.

@@ -140,6 +140,28 @@ func TestProxyKeepsLittle(t *testing.T) {
 	}
 }
 
+// A client that closes one connection before it makes the next never has two, though the
+// proxy has not read yet that the first has ended.
+func TestProxyCountsAsTheClientDoes(t *testing.T) {
+	if runtime.GOOS != "linux" {
+		t.Skip("NOT TESTED, because elsewhere a connection is open until its end was read")
+	}
+	b := newBench(t)
+	client, _ := b.dial()
+	b.p.Set(Up, Hold)
+	if _, err := client.Write(random(maxKept + 13)); err != nil {
+		t.Fatal(err)
+	}
+	b.until("the proxy reads no more", func(got Traffic) bool { return got.Kept[Up] == maxKept })
+	if err := client.Close(); err != nil {
+		t.Fatal(err)
+	}
+	b.dial()
+	if got := b.p.Traffic(); got.Open != 1 || got.Peak != 1 {
+		t.Errorf("%d open, at most %d; want 1 and 1", got.Open, got.Peak)
+	}
+}
+
 func TestProxyDrops(t *testing.T) {
 	b := newBench(t)
 	client, server := b.dial()

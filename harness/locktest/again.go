@@ -62,6 +62,12 @@ func (a *attempt) undone(msg string, args []any) {
 	a.Fatalf("%s", msg)
 }
 
+// tooSlow is an error that comes of a short time-out, whatever it says.
+type tooSlow struct{ error }
+
+func (tooSlow) Timeout() bool   { return true }
+func (tooSlow) Temporary() bool { return true }
+
 // timedOut reports whether arg is an error that says so.
 func timedOut(arg any) bool {
 	err, ok := arg.(error)

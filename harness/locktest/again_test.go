@@ -26,6 +26,11 @@ func TestAgain(t *testing.T) {
 				e.Fatalf("acquire: %v", os.ErrDeadlineExceeded)
 			}
 		}, 2, 0},
+		{"hurried once", func(e *env, n int) {
+			if n == 1 {
+				e.Fatalf("acquire: %v", tooSlow{errors.New("connection closed")})
+			}
+		}, 2, 0},
 		{"slow for ever", func(e *env, _ int) { e.Fatalf("acquire: %v", errors.Join(lock.ErrUncertain, os.ErrDeadlineExceeded)) }, goes, 1},
 		{"refused", func(e *env, _ int) { e.Fatalf("acquire: %v", errors.New("refused")) }, 1, 1},
 		{"broken", func(e *env, _ int) { e.Broken("seen: %v", os.ErrDeadlineExceeded) }, 1, 1},

@@ -80,7 +80,9 @@ func exclusion(e *env) {
 			if errors.Is(err, overlap) {
 				e.Violation("%v (%d owners, %d rounds)", err, owners, rounds)
 			}
-			failed = err
+			if failed == nil { // those that follow may only tell of the cancel
+				failed = err
+			}
 			cancel()
 		}
 	}
@@ -237,7 +239,7 @@ func pause(e *env) {
 		d, proxies := e.behind()
 		c := e.config(e.ttl)
 		c.Timeout = e.ttl
-		e.take(e.openAs(d, c), key)
+		e.takeHurried(d, c, key)
 		if e.v.Frees == lock.ByConnection {
 			proxies.SetBoth(fault.Hold) // a client that stalls closes nothing
 		} else {
