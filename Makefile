@@ -32,9 +32,10 @@ endif
 # What a longer run measures is not kept either: it is judged where it was measured.
 REDIS_RUN   ?= bin/redis.jsonl
 ENGINES_RUN ?= bin/engines.jsonl
+POWER_RUN   ?= bin/power.jsonl
 
 .DEFAULT_GOAL := help
-.PHONY: help build test race soak mutants lint cover servers bench bench-harness check-theory bench-redis bench-engines plots clean
+.PHONY: help build test race soak mutants lint cover servers bench bench-harness check-search check-theory validate-model bench-redis bench-engines power report plots clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -75,6 +76,9 @@ bench: ## run the benchmarks in the format that benchstat reads
 bench-harness: ## measure what the harness itself costs
 	$(GO) test -run '^$$' -bench . -timeout 30m ./harness ./impls/local ./results
 
+check-search: ## search knees that are known in closed form, a hundred times each, in three minutes
+	$(GO) test -count=1 -v -run TestKnownKnees ./harness/search -searches 100
+
 check-theory: ## compare the waits of open loops with queueing theory, in five minutes
 	$(GO) run ./bench/theory
 
@@ -89,18 +93,38 @@ plots: build ## measure PROFILE (default quick; smoke takes a minute), draw it, 
 INVALID = [ -s $(RUN) ] && ! grep -v '"algo":"local-[mr]' $(RUN) | grep -q '"valid":{"ok":true' && \
 	echo 'make plots: no run is valid, so the pictures show what was measured, and prove nothing'
 
+validate-model: ## show how far predictions are off, on loads that no model has seen, in about 25 minutes
+	$(GO) run ./bench/validate $(if $(FORECASTS),-out $(FORECASTS))
+
+report: build ## plan for the bundled needs with fresh runs and a search, play the faults, and write bin/report.html, in less than 20 minutes
+	@mkdir -p bin/report && rm -f bin/report/*.jsonl
+	bin/lockbench plan -example >bin/report/needs.yaml
+	bin/lockbench plan -need bin/report/needs.yaml -measure -out bin/report/plan.jsonl
+	bin/lockbench run -algo redis-handoff/goredis -hold 2ms -owners 64 -procs 8 -for 3s -slo 'response-p99<20ms' -search -out bin/report/search.jsonl || [ $$? = 1 ]
+	bin/lockbench run -algo redis-token,redis-handoff -client goredis -owners 32 -fault pause@2s+500ms -for 5s -grow 1 -out bin/report/faults.jsonl || [ $$? = 1 ]
+	bin/lockbench safety -short -out bin/report/safety.jsonl || [ $$? = 1 ]
+	bin/lockbench report -in $(RUN) -in bin/report/plan.jsonl -in bin/report/search.jsonl -in bin/report/faults.jsonl -in bin/report/safety.jsonl \
+		$(if $(FORECASTS),-in $(FORECASTS)) -need bin/report/needs.yaml -out bin/report.html
+
 bench-redis: build ## measure the Redis locks beside their peers, in 20 minutes, and judge what is claimed of them
 	@rm -f $(REDIS_RUN)
 	bin/lockbench run -profile redis -grow 1 -out $(REDIS_RUN)
 	$(GO) test -run '^$$' -bench Relay -benchtime 5x ./impls
-	bin/lockbench claims -profile redis -in $(REDIS_RUN)
+	bin/lockbench compare -claims redis $(REDIS_RUN)
 
 bench-engines: build ## measure the same loads on every engine that is found, in 20 minutes, and what merely held locks cost
 	@rm -f $(ENGINES_RUN)
 	bin/lockbench run -profile engines -grow 1 -out $(ENGINES_RUN)
 	$(GO) test -run '^$$' -bench Held -benchtime 1x -timeout 30m ./impls
 	$(GO) test -run '^$$' -bench Kazoo -benchtime 5x ./impls/zookeeper
-	bin/lockbench claims -profile engines -in $(ENGINES_RUN)
+	bin/lockbench compare -claims engines $(ENGINES_RUN)
+
+# Short runs, as it takes many of them: what they see is what runs of a third of a second see.
+power: build ## measure 200 blocks in 7 minutes, and say which slow-downs compare would see in 20 of them
+	@rm -f $(POWER_RUN)
+	bin/lockbench run -algo redis-token,redis-handoff -procs 2 -owners 8 -hold 1ms -warmup 100ms -for 300ms -grow 1 -repeat 200 -out $(POWER_RUN)
+	bin/lockbench compare -aa -pairs 20 $(POWER_RUN)
+	bin/lockbench compare -power -pairs 20 $(POWER_RUN)
 
 clean: ## remove what was built, not what was measured
 	rm -rf bin cover.out

@@ -15,13 +15,15 @@ import (
 
 // A bank holds a rig for each distinct need of the trials of one command.
 type bank struct {
-	options server.Options
-	session string
-	commit  string // of this program
-	rigs    map[lock.Needs]*harness.Rig
-	crew    *harness.Crew    // of all rigs; nil has the owners live in this process
-	order   []*server.Server // those that were started, for the report
-	trace   func(harness.Trace) error
+	options  server.Options
+	session  string
+	commit   string // of this program
+	rigs     map[lock.Needs]*harness.Rig
+	crew     *harness.Crew    // of all rigs; nil has the owners live in this process
+	order    []*server.Server // those that were started, for the report
+	trace    func(harness.Trace) error
+	live     func(*harness.Live) // nil if nobody watches
+	exporter *exporter           // nil if nobody scrapes
 }
 
 // rig returns the rig for n and starts its server if that is the first call. It

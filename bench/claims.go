@@ -4,63 +4,29 @@ import (
 	"bytes"
 	"context"
 	"errors"
-	"flag"
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"strings"
 
 	yaml "go.yaml.in/yaml/v4"
 
 	"github.com/lockbench/lockbench/plots"
-	"github.com/lockbench/lockbench/results"
+	"github.com/lockbench/lockbench/results/compare"
 )
 
-func claimsCommand() command {
-	return command{
-		name: "claims", args: "[-profile P | -claims F.yaml] [-in F.jsonl…] [F.jsonl…]",
-		does: "says which claims about locks stored runs bear out",
-		more: `
-A claim is a number of one variant, or its ratio to that of another one that was
-measured in the same block, and a bound that its median over the blocks keeps:
-
-  - claim: redis-token is as fast as every peer when nobody competes
-    of: {variants: [redis-token/goredis], at: owners=1/keys=1/hold=0s, metric: acq/s}
-    over: {variants: [peer-*], at: owners=1/keys=1/hold=0s, metric: acq/s}
-    least: 1.0
-
-at is the name of a trial (see run -print) without its algorithm and client. Of
-several variants in over the best one counts. least and most bound the median, or
-with "every: true" the value of each block, for what a lock promises. The exit
-status is 1 if a claim was missed or could not be judged.`,
-		setup: func(fs *flag.FlagSet) func(context.Context, stdio) error {
-			var in []string
-			fs.Var(&list[string]{values: &in, parse: filename}, "in", "results `files` of run; also the words after the flags")
-			file := fs.String("claims", "", "read the claims from this YAML `file`")
-			name := fs.String("profile", "redis", "judge the claims that come with this `profile`")
-			return func(ctx context.Context, std stdio) error {
-				list, err := chosenClaims(*file, *name)
-				if err != nil {
-					return err
-				}
-				return judgeFiles(ctx, std, list, append(in, fs.Args()...))
-			}
-		},
-	}
-}
-
-// chosenClaims are those in file, or those of the profile if file is "".
-func chosenClaims(file, profile string) ([]results.Claim, error) {
-	if file == "" {
-		text, err := profileClaims(profile)
-		if err != nil {
-			return nil, err
-		}
-		return readClaims(profile, text)
-	}
+// chosenClaims are those in file, or those that come with a profile if file is the name of
+// one that a file of that name does not hide.
+func chosenClaims(file string) ([]compare.Claim, error) {
 	text, err := os.ReadFile(file)
 	if err != nil {
-		return nil, misuse("claims: %w", err)
+		if !slices.Contains(profileNames(), file) {
+			return nil, misuse("-claims: %w; it is a file, or a profile that comes with claims", err)
+		}
+		if text, err = profileClaims(file); err != nil {
+			return nil, err
+		}
 	}
 	return readClaims(file, text)
 }
@@ -73,7 +39,7 @@ func filename(text string) (string, error) {
 }
 
 // readClaims reads a list of claims strictly. Errors begin with the name.
-func readClaims(name string, text []byte) ([]results.Claim, error) {
+func readClaims(name string, text []byte) ([]compare.Claim, error) {
 	type pick struct {
 		Variants []string `yaml:"variants"`
 		At       string   `yaml:"at"`
@@ -95,10 +61,10 @@ func readClaims(name string, text []byte) ([]results.Claim, error) {
 	if more := new(any); !errors.Is(d.Decode(more), io.EOF) {
 		return nil, misuse("%s: only one YAML document is read, and behind it there is more: put all claims into one list", name)
 	}
-	var list []results.Claim
+	var list []compare.Claim
 	for _, r := range raw {
-		c := results.Claim{
-			Text: r.Claim, Of: results.Pick(r.Of), Over: results.Pick(r.Over),
+		c := compare.Claim{
+			Text: r.Claim, Of: compare.Pick(r.Of), Over: compare.Pick(r.Over),
 			Least: r.Least, Most: r.Most, Every: r.Every,
 		}
 		if err := c.Check(); err != nil {
@@ -112,27 +78,35 @@ func readClaims(name string, text []byte) ([]results.Claim, error) {
 	return list, nil
 }
 
-func judgeFiles(ctx context.Context, std stdio, claims []results.Claim, files []string) error {
-	runs, damaged, err := readRuns(ctx, std, "lockbench claims", files)
+// judgeFiles judges claims by the runs in files. With asJSON it writes the judgements as a
+// line of JSON each.
+func judgeFiles(ctx context.Context, std stdio, claims []compare.Claim, files []string, alpha float64, asJSON bool) error {
+	runs, damaged, err := readRuns(ctx, std, "lockbench compare", files)
 	if err != nil {
 		return err
 	}
-	var verdicts []results.Verdict
-	held := 0
+	var judged []compare.Judgement
+	passed := 0
 	for _, c := range claims {
-		v := c.Judge(runs)
-		if v.Held {
-			held++
+		v := c.Judge(runs, alpha)
+		if v.Outcome == compare.Pass {
+			passed++
 		}
-		verdicts = append(verdicts, v)
+		judged = append(judged, v)
 	}
-	if err := plots.ClaimsText(std.out, verdicts); err != nil {
+	if asJSON {
+		if err := writeLines(std.out, judged); err != nil {
+			return err
+		}
+	} else if err := plots.ClaimsText(std.out, judged); err != nil {
 		return err
 	}
-	if held < len(claims) {
-		return fmt.Errorf("%d of %d claims were missed or could not be judged", len(claims)-held, len(claims))
+	if passed < len(claims) {
+		return fmt.Errorf("%d of %d claims did not pass", len(claims)-passed, len(claims))
 	}
-	say(std.out, "all %d claims held\n", held)
+	if !asJSON {
+		say(std.out, "all %d claims passed\n", passed)
+	}
 	if damaged {
 		return exit{status: exitFailure}
 	}

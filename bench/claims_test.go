@@ -12,6 +12,7 @@ import (
 	"github.com/lockbench/lockbench/impls"
 	"github.com/lockbench/lockbench/impls/lock"
 	"github.com/lockbench/lockbench/results"
+	"github.com/lockbench/lockbench/results/compare"
 )
 
 func writeClaims(t *testing.T, text string) string {
@@ -46,19 +47,19 @@ func believed(t *testing.T, in string) string {
 
 func TestClaims(t *testing.T) {
 	in := believed(t, measured(t))
-	const held = "- claim: it grants at all\n  of: {variants: [local-mutex], at: owners=1/keys=1/hold=1ms, metric: acq/s}\n  least: 1e-3\n"
+	const held = "- claim: it grants at all\n  of: {variants: [local-mutex], at: owners=1/keys=1/hold=1ms, metric: acq/s}\n  least: 1e-3\n  every: true\n"
 	const missed = "- claim: two are a thousand times as fast\n  of: {variants: [local-*], at: owners=2/keys=1/hold=1ms, metric: acq/s}\n" +
-		"  over: {variants: [local-mutex], at: owners=1/keys=1/hold=1ms, metric: acq/s}\n  least: 1000\n"
-	o := lockbench(t, "claims", "-claims", writeClaims(t, held), in)
-	if o.status != 0 || !strings.HasPrefix(o.stdout, "held    it grants at all: ") || !strings.Contains(o.stdout, "all 1 claims held") {
+		"  over: {variants: [local-mutex], at: owners=1/keys=1/hold=1ms, metric: acq/s}\n  least: 1000\n  every: true\n"
+	o := lockbench(t, "compare", "-claims", writeClaims(t, held), in)
+	if o.status != 0 || !strings.HasPrefix(o.stdout, "pass         it grants at all: ") || !strings.Contains(o.stdout, "all 1 claims passed") {
 		t.Errorf("%+v", o)
 	}
-	o = lockbench(t, "claims", "-claims", writeClaims(t, held+missed), "-in", in)
-	oneLine(t, o, exitFailure, "1 of 2 claims were missed")
-	if !strings.Contains(o.stdout, "\nMISSED  two are a thousand times as fast: ") {
+	o = lockbench(t, "compare", "-claims", writeClaims(t, held+missed), in)
+	oneLine(t, o, exitFailure, "1 of 2 claims did not pass")
+	if !strings.Contains(o.stdout, "\nFAIL         two are a thousand times as fast: ") {
 		t.Errorf("%+v", o)
 	}
-	o = lockbench(t, "claims", in) // those of the profile need other runs
+	o = lockbench(t, "compare", "-claims", "redis", in) // those of the profile need other runs
 	if o.status != exitFailure || !strings.Contains(o.stdout, "not measured: no run of ") {
 		t.Errorf("%+v", o)
 	}
@@ -77,12 +78,13 @@ func TestBadClaims(t *testing.T) {
 		{"pattern", "- claim: x\n  of: {variants: ['['], at: owners=1, metric: jain}\n  least: 1\n", "is no pattern"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			oneLine(t, lockbench(t, "claims", "-claims", writeClaims(t, c.text), in), exitMisuse, c.want)
+			oneLine(t, lockbench(t, "compare", "-claims", writeClaims(t, c.text), in), exitMisuse, c.want)
 		})
 	}
-	oneLine(t, lockbench(t, "claims", "-claims", "nosuch.yaml", in), exitMisuse, "nosuch.yaml")
-	oneLine(t, lockbench(t, "claims", "-profile", "quick", in), exitMisuse, "no claims")
-	oneLine(t, lockbench(t, "claims"), exitMisuse, "no results file")
+	oneLine(t, lockbench(t, "compare", "-claims", "nosuch.yaml", in), exitMisuse, "nosuch.yaml")
+	oneLine(t, lockbench(t, "compare", "-claims", "quick", in), exitMisuse, "no claims")
+	oneLine(t, lockbench(t, "compare", "-claims", "redis"), exitMisuse, "no results file")
+	oneLine(t, lockbench(t, "claims", in), exitMisuse, "lockbench compare -claims")
 }
 
 // at is the name of a trial without its variant, as a claim has it.
@@ -131,8 +133,8 @@ func decides(t *testing.T, name string, profile, text []byte) {
 	}
 	var planned []harness.Trial
 	for _, g := range parts {
-		if g.repeat < 3 {
-			t.Errorf("%d repeats of %v, want at least 3", g.repeat, g.algos)
+		if g.repeat < 5 { // fewer give no interval
+			t.Errorf("%d repeats of %v, want at least 5", g.repeat, g.algos)
 		}
 		trials, _, err := g.plan(impls.All())
 		if err != nil {
@@ -145,7 +147,7 @@ func decides(t *testing.T, name string, profile, text []byte) {
 		t.Fatal(err)
 	}
 	for _, c := range claims {
-		for _, p := range []results.Pick{c.Of, c.Over} {
+		for _, p := range []compare.Pick{c.Of, c.Over} {
 			for _, name := range p.Variants {
 				if !slices.ContainsFunc(planned, func(t harness.Trial) bool { return p.At == at(t) && meant(name, t.Variant) }) {
 					t.Errorf("%q: the profile does not measure %s at %s", c.Text, name, p.At)

@@ -13,7 +13,7 @@ import (
 
 // Ctrl-C ends a command that waits for somebody to write what it is to read.
 func TestReadingIsInterrupted(t *testing.T) {
-	for _, args := range [][]string{{"claims"}, {"plot", "-out", t.TempDir()}, {"show"}} {
+	for _, args := range [][]string{{"compare", "-aa"}, {"compare", "-claims", "redis"}, {"plot", "-out", t.TempDir()}, {"show"}} {
 		fifo := filepath.Join(t.TempDir(), "fifo")
 		if err := syscall.Mkfifo(fifo, 0o600); err != nil {
 			t.Fatal(err)

@@ -88,8 +88,12 @@ type setting struct {
 }
 
 func (f *setting) Set(text string) error {
+	parts := strings.Split(text, ",")
+	if f.d.Kind == results.Course {
+		parts = []string{text}
+	}
 	var all []string
-	for part := range strings.SplitSeq(text, ",") {
+	for _, part := range parts {
 		part = strings.TrimSpace(part)
 		if err := f.d.Set(new(results.Settings), part); err != nil {
 			return err

@@ -171,9 +171,11 @@ func runSections() []section {
 	}
 	load.flags = append(load.flags, "fault")
 	return []section{
-		first, load, locks, servers,
+		first, load,
+		{title: "objective", flags: []string{"slo", "search"}},
+		locks, servers,
 		{title: "plan", flags: []string{"profile", "scenario", "print", "grow", "yardstick", "seed"}},
-		{title: "output", flags: []string{"format", "metrics", "trace"}},
+		{title: "output", flags: []string{"format", "metrics", "trace", "prometheus"}},
 	}
 }
 

@@ -59,7 +59,7 @@ func TestHelpInSections(t *testing.T) {
 		command command
 		titles  []string
 	}{
-		{runCommand(""), []string{"flags that most runs need", "load", "lock", "servers", "plan", "output"}},
+		{runCommand(""), []string{"flags that most runs need", "load", "objective", "lock", "servers", "plan", "output"}},
 		{lockCommand(), []string{"flags that most calls need", "servers", "lock"}},
 	} {
 		fs := flag.NewFlagSet("", flag.ContinueOnError)
@@ -81,7 +81,7 @@ func TestExamplesAreUnderstood(t *testing.T) {
 		list = append(list, c.examples...)
 	}
 	for _, e := range list {
-		words := strings.Fields(e.call)
+		words := strings.Fields(strings.ReplaceAll(e.call, "'", "")) // quoted for a shell
 		i := slices.IndexFunc(commands(""), func(c command) bool { return c.name == words[1] })
 		if i < 0 {
 			t.Errorf("%s: there is no such command", e.call)

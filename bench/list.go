@@ -62,6 +62,7 @@ type entry struct {
 	Needs  lock.Needs   `json:"needs"`
 	Caps   lock.Caps    `json:"caps"`
 	Unsafe lock.Hazards `json:"unsafe"`
+	Frees  lock.Frees   `json:"frees,omitempty"`
 	Exempt []string     `json:"exempt,omitempty"`
 	// Engines are those of a variant that can switch.
 	Engines []string `json:"engines,omitempty"`
@@ -72,7 +73,7 @@ type entry struct {
 func listJSON(w io.Writer, all []lock.Variant) error {
 	list := []entry{}
 	for _, v := range all {
-		list = append(list, entry{v.Algo, v.Client, v.Needs, v.Caps, v.Unsafe, v.Exempt, v.Engines, v.Doc, v.Source})
+		list = append(list, entry{v.Algo, v.Client, v.Needs, v.Caps, v.Unsafe, v.Frees, v.Exempt, v.Engines, v.Doc, v.Source})
 	}
 	e := json.NewEncoder(w)
 	e.SetEscapeHTML(false)

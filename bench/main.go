@@ -37,12 +37,20 @@ const (
 )
 
 // Main carries out the call of the command that os.Args holds, and returns the exit
-// status of the program. It is the first thing that the program does: in the processes
-// that the program starts from itself, which are servers or measure, it never returns.
-// Commit is that of the program's source; "" is the one that the go command recorded.
+// status of the program. Commit is that of the program's source; "" is the one that the go
+// command recorded. See [Program].
 func Main(commit string) int {
 	commit = revision(commit)
-	builtin.Main() // for the server that run starts where no etcd is installed
+	return Program(commit, func(ctx context.Context) int {
+		return run(ctx, commands(commit), os.Args[1:], stdio{os.Stdin, os.Stdout, os.Stderr})
+	})
+}
+
+// Program carries out work with a context that Ctrl-C and SIGTERM end, and returns its exit
+// status. It is the first thing that a program does which measures: in the processes that
+// the program starts from itself, which are servers or measure, it never returns.
+func Program(commit string, work func(ctx context.Context) int) int {
+	builtin.Main() // for the servers that are started where none is installed
 	// go-redis would write remarks on its connections to stderr, which is for one
 	// clear line. Its switch is process-wide, so it belongs here.
 	logging.Disable()
@@ -52,7 +60,7 @@ func Main(commit string) int {
 	// one that timeout(1) sends to the group of the process right after the first.
 	context.AfterFunc(ctx, func() { time.AfterFunc(time.Second, stop) })
 	defer stop()
-	return run(ctx, commands(commit), os.Args[1:], stdio{os.Stdin, os.Stdout, os.Stderr})
+	return work(ctx)
 }
 
 // stdio is where a subcommand reads and writes.
@@ -99,8 +107,8 @@ type command struct {
 // commands are all subcommands, of a program built from commit.
 func commands(commit string) []command {
 	return []command{
-		listCommand(), serversCommand(), runCommand(commit), showCommand(), plotCommand(), claimsCommand(), lockCommand(),
-		versionCommand(commit), safetyCommand(commit), seckillCommand(commit),
+		listCommand(), serversCommand(), runCommand(commit), showCommand(), plotCommand(), reportCommand(commit), compareCommand(), lockCommand(),
+		versionCommand(commit), safetyCommand(commit), seckillCommand(commit), planCommand(commit),
 	}
 }
 
@@ -125,6 +133,10 @@ func run(ctx context.Context, all []command, args []string, std stdio) int {
 		if c.name == name {
 			return c.run(ctx, args, std)
 		}
+	}
+	if name == "claims" { // as it was called
+		complain(std.err, "lockbench", errors.New("claims are judged by lockbench compare -claims FILE RUNS…"))
+		return exitMisuse
 	}
 	var names []string
 	for _, c := range all {

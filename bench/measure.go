@@ -48,7 +48,7 @@ func (m *measurer) run(ctx context.Context, b *bank, t harness.Trial) (run resul
 			t.Load.For, t.Load.Grown = window*time.Duration(times), times
 		}
 		var ops []harness.Trace
-		rig.Trace = nil
+		rig.Trace, rig.Live = nil, b.live
 		if b.trace != nil {
 			rig.Trace = func(o harness.Trace) error {
 				ops = append(ops, o)
@@ -62,7 +62,7 @@ func (m *measurer) run(ctx context.Context, b *bank, t harness.Trial) (run resul
 		case run.Valid.Disturbed && disturbed+1 < maxGoes:
 			disturbed++
 			continue
-		case !known && run.Starves() && 2*times <= m.most:
+		case !known && run.Starves() && t.Load.Stages == "" && 2*times <= m.most:
 			times *= 2
 			continue
 		}

@@ -32,6 +32,9 @@ const (
 	clients = "clients"
 	window  = "for"
 	ops     = "ops"
+	stages  = "stages"
+	rate    = "rate"
+	owners  = "owners"
 	nodes   = "nodes"
 )
 
@@ -73,6 +76,13 @@ func (g grid) plan(all []lock.Variant) (trials []harness.Trial, skipped int, err
 	}
 	if len(g.values[ops]) > 0 && len(g.values[window]) > 0 {
 		return nil, 0, misuse("-ops and -for both bound a run: give one of them")
+	}
+	if len(g.values[stages]) > 0 {
+		for _, name := range []string{window, ops, rate} {
+			if len(g.values[name]) > 0 {
+				return nil, 0, misuse("-stages has times and rates of its own: leave -%s away", name)
+			}
+		}
 	}
 	loads, skipped := g.loads()
 	bound, others := g.split(variants, all)
@@ -215,13 +225,16 @@ func (g grid) loads() (list []results.Load, skipped int) {
 		}
 		g.values[procs] = []string{strconv.Itoa(n)}
 	}
-	if len(g.values[ops]) == 0 && len(g.values[window]) == 0 {
+	if len(g.values[ops]) == 0 && len(g.values[window]) == 0 && len(g.values[stages]) == 0 {
 		g.values[window] = []string{defaultWindow}
 	}
 	for _, s := range g.combine(results.Dimension.OfLoad) {
 		if s.Load.Clients > s.Load.Owners {
 			skipped++
 			continue
+		}
+		if s.Load.Stages != "" {
+			s.Load.For = s.Load.Stages.Total()
 		}
 		list = append(list, s.Load)
 	}

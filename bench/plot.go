@@ -32,7 +32,11 @@ these stand in a directory safety below that of the others.`,
 			fs.Var(&list[string]{values: &in, parse: filename}, "in", "results `files` of run or seckill; also the words after the flags")
 			dir := fs.String("out", ".", "`directory` of the pictures and of "+plots.SummaryFile+"; made if need be")
 			timelines := timelinesFlag(fs)
+			heat := fs.Bool("heat", false, "draw only the heat map of each trial, time against wait, which runs with faults have anyway")
 			return func(ctx context.Context, std stdio) error {
+				if *heat {
+					return drawHeat(ctx, std, append(in, fs.Args()...), *dir)
+				}
 				return drawFiles(ctx, std, append(in, fs.Args()...), *dir, *timelines)
 			}
 		},
@@ -70,10 +74,11 @@ func apart(files []string, such func(string) bool) (not, are []string) {
 
 // drawStored draws the runs and cells of files.
 func drawStored(ctx context.Context, std stdio, files []string, dir string, timelines int) error {
-	runs, cells, damaged, err := readAll(ctx, std, "lockbench plot", files)
+	all, damaged, err := readAll(ctx, std, "lockbench plot", files)
 	if err != nil {
 		return err
 	}
+	runs, cells := all.Runs, all.Cells
 	if len(runs) > 0 {
 		if err := drawRuns(ctx, std, runs, dir); err != nil {
 			return err
@@ -95,7 +100,23 @@ func drawStored(ctx context.Context, std stdio, files []string, dir string, time
 
 func drawRuns(ctx context.Context, std stdio, runs []results.Run, dir string) error {
 	figures, err := plots.Draw(ctx, runs, dir)
-	return told(ctx, std, fmt.Sprintf("%d runs", len(runs)), figures, dir, err)
+	return told(ctx, std, fmt.Sprintf("%d runs", len(runs)), figures, plots.SummaryFile, dir, err)
+}
+
+// drawHeat draws the heat maps of the runs of files.
+func drawHeat(ctx context.Context, std stdio, files []string, dir string) error {
+	runs, damaged, err := readRuns(ctx, std, "lockbench plot", files)
+	if err != nil {
+		return err
+	}
+	figures, err := plots.DrawHeat(ctx, runs, dir)
+	if err := told(ctx, std, fmt.Sprintf("%d runs", len(runs)), figures, "", dir, err); err != nil {
+		return err
+	}
+	if damaged {
+		return exit{status: exitFailure}
+	}
+	return nil
 }
 
 // drawCells draws the matrix of cells, with locks and faults in the order of the lists.
@@ -112,11 +133,11 @@ func drawCells(ctx context.Context, std stdio, cells []results.Cell, timelines i
 		faults = append(faults, plots.Column{Name: f.Name, Doc: f.Doc})
 	}
 	figures, err := plots.DrawCells(ctx, cells, faults, timelines, dir)
-	return told(ctx, std, fmt.Sprintf("%d cells", len(cells)), figures, dir, err)
+	return told(ctx, std, fmt.Sprintf("%d cells", len(cells)), figures, plots.SummaryFile, dir, err)
 }
 
-// told says what was drawn of what, and how that ended.
-func told(ctx context.Context, std stdio, what string, figures []plots.Figure, dir string, err error) error {
+// told says what was drawn of what, with which file beside, if any, and how that ended.
+func told(ctx context.Context, std stdio, what string, figures []plots.Figure, beside, dir string, err error) error {
 	for _, f := range figures {
 		if f.Missing != "" {
 			say(std.out, "%s: left out: %s\n", f.Name, f.Missing)
@@ -130,56 +151,58 @@ func told(ctx context.Context, std stdio, what string, figures []plots.Figure, d
 	case err != nil:
 		return err
 	}
-	say(std.out, "%s, %d pictures and %s in %s\n", what, drawn(figures), plots.SummaryFile, dir)
+	if beside != "" {
+		beside = " and " + beside
+	}
+	say(std.out, "%s, %d pictures%s in %s\n", what, drawn(figures), beside, dir)
 	return nil
 }
 
 // readRuns reads stored runs. A line that is no run is complained of and passed
 // over, which damaged tells. What waits for the writer of a FIFO ends with ctx.
 func readRuns(ctx context.Context, std stdio, who string, files []string) (runs []results.Run, damaged bool, err error) {
-	runs, _, damaged, err = read(ctx, std, who, files, func() (runs []results.Run, _ []results.Cell, bad []error) {
-		runs, bad = results.ReadFiles(files...)
-		return runs, nil, bad
+	all, damaged, err := read(ctx, std, who, files, func() (all results.Contents, bad []error) {
+		all.Runs, bad = results.ReadFiles(files...)
+		return all, bad
 	})
-	return runs, damaged, err
+	return all.Runs, damaged, err
 }
 
-// readAll is readRuns for files of runs and of cells.
-func readAll(ctx context.Context, std stdio, who string, files []string) ([]results.Run, []results.Cell, bool, error) {
-	return read(ctx, std, who, files, func() ([]results.Run, []results.Cell, []error) { return results.ReadAllFiles(files...) })
+// readAll is readRuns for files of runs and of cells, with the searches beside the runs.
+func readAll(ctx context.Context, std stdio, who string, files []string) (results.Contents, bool, error) {
+	return read(ctx, std, who, files, func() (results.Contents, []error) { return results.ReadContents(files...) })
 }
 
-func read(ctx context.Context, std stdio, who string, files []string, from func() ([]results.Run, []results.Cell, []error)) (runs []results.Run, cells []results.Cell, damaged bool, err error) {
+func read(ctx context.Context, std stdio, who string, files []string, from func() (results.Contents, []error)) (all results.Contents, damaged bool, err error) {
 	if len(files) == 0 {
-		return nil, nil, false, misuse("no results file given: name what run -out has written")
+		return all, false, misuse("no results file given: name what run -out has written")
 	}
 	type contents struct {
-		runs  []results.Run
-		cells []results.Cell
-		bad   []error
+		all results.Contents
+		bad []error
 	}
 	done := make(chan contents, 1)
 	go func() {
-		runs, cells, bad := from()
-		done <- contents{runs, cells, bad}
+		all, bad := from()
+		done <- contents{all, bad}
 	}()
 	var bad []error
 	select {
 	case c := <-done:
-		runs, cells, bad = c.runs, c.cells, c.bad
+		all, bad = c.all, c.bad
 	case <-ctx.Done(): // an open of a FIFO cannot be ended; the process ends in its place
-		return nil, nil, false, exit{exitInterrupted, errors.New("interrupted: not all files were read, and nothing was written")}
+		return all, false, exit{exitInterrupted, errors.New("interrupted: not all files were read, and nothing was written")}
 	}
 	for _, err := range bad {
 		complain(std.err, who, err)
 	}
-	if len(runs)+len(cells) == 0 {
+	if len(all.Runs)+len(all.Cells) == 0 {
 		if len(bad) > 0 {
-			return nil, nil, true, exit{status: exitFailure}
+			return all, true, exit{status: exitFailure}
 		}
-		return nil, nil, false, fmt.Errorf("there are no runs in %s", strings.Join(files, " "))
+		return all, false, fmt.Errorf("there are no runs in %s", strings.Join(files, " "))
 	}
-	return runs, cells, len(bad) > 0, nil
+	return all, len(bad) > 0, nil
 }
 
 func drawn(figures []plots.Figure) int {

@@ -8,34 +8,45 @@ import (
 	"strings"
 	"time"
 
-	"github.com/schollz/progressbar/v3"
 	"golang.org/x/term"
 
 	"github.com/lockbench/lockbench/harness"
 	"github.com/lockbench/lockbench/results"
 )
 
-// A progress says on stderr how far a run has come: by a bar with the remaining
-// time on a terminal, by a line for each finished trial elsewhere.
+// A progress says on stderr how far a run has come: by a line for each finished trial and,
+// on a terminal, by a last line that shows the trial under way as it goes on.
 type progress struct {
 	w     io.Writer
-	bar   *progressbar.ProgressBar // nil where w is no terminal
+	view  *view // nil where w is no terminal that can take a line back
 	total int
 	done  int
 }
 
 func newProgress(w io.Writer, total int) *progress {
 	p := &progress{w: w, total: total}
-	if terminal(w) {
-		p.bar = progressbar.NewOptions(total,
-			progressbar.OptionSetWriter(w),
-			progressbar.OptionShowCount(),
-			progressbar.OptionSetPredictTime(true),
-			progressbar.OptionSetElapsedTime(true),
-			progressbar.OptionSetWidth(24),
-			progressbar.OptionClearOnFinish(),
-			progressbar.OptionUseANSICodes(true),
-		)
+	if terminal(w) && os.Getenv("TERM") != "dumb" {
+		width := func() int {
+			columns, _, err := term.GetSize(int(w.(*os.File).Fd()))
+			if err != nil || columns <= 0 {
+				return 80
+			}
+			return columns
+		}
+		p.view = &view{w: w, width: width, colour: os.Getenv("NO_COLOR") == "", began: time.Now()}
+	}
+	return p
+}
+
+// watched is the progress of so many trials on b, and has it and the exporter see them as
+// they go on.
+func (b *bank) watched(w io.Writer, total int) *progress {
+	p := newProgress(w, total)
+	b.live = func(l *harness.Live) {
+		if b.exporter != nil {
+			b.exporter.see(l)
+		}
+		p.see(l)
 	}
 	return p
 }
@@ -46,35 +57,39 @@ func terminal(f any) bool {
 	return ok && term.IsTerminal(int(file.Fd()))
 }
 
+// head is where in the run it is: "[ 3/12]".
+func (p *progress) head(trial int) string {
+	return fmt.Sprintf("[%*d/%d]", len(strconv.Itoa(p.total)), trial, p.total)
+}
+
 func (p *progress) begin(t harness.Trial) {
-	if p.bar != nil {
-		p.bar.Describe(short(t))
+	if p.view != nil {
+		p.view.begin(p.head(p.done+1), short(t), p.done, p.total)
+	}
+}
+
+// see shows what there is to see of the trial under way. It is not called beside the other
+// methods.
+func (p *progress) see(l *harness.Live) {
+	if p.view != nil {
+		p.view.see(l)
 	}
 }
 
 // end counts t as finished and says what came out of it.
 func (p *progress) end(t harness.Trial, said string) {
+	p.clear()
 	p.done++
-	if p.bar != nil {
-		_ = p.bar.Add(1) // a bar that cannot be drawn is no reason to stop
-		return
-	}
-	width := len(strconv.Itoa(p.total))
-	say(p.w, "[%*d/%d] %s block %d: %s\n", width, p.done, p.total, short(t), t.Block+1, said)
+	say(p.w, "%s %s block %d: %s\n", p.head(p.done), short(t), t.Block+1, said)
 }
 
 // more says that n more trials come.
-func (p *progress) more(n int) {
-	p.total += n
-	if p.bar != nil {
-		p.bar.ChangeMax(p.total)
-	}
-}
+func (p *progress) more(n int) { p.total += n }
 
 // clear makes room for a line of text.
 func (p *progress) clear() {
-	if p.bar != nil {
-		_ = p.bar.Clear()
+	if p.view != nil {
+		p.view.clear()
 	}
 }
 
@@ -95,7 +110,7 @@ func short(t harness.Trial) string {
 func gist(r *results.Run) string {
 	parts := []string{fmt.Sprintf("%.0f acq/s", r.Metrics[results.AcqRate])}
 	what := results.Acquire
-	if r.Load.Rate > 0 {
+	if r.Load.Open() {
 		what = results.Response
 	}
 	// Where most gave up, a percentile would be that of the few that got in.
@@ -116,6 +131,13 @@ func gist(r *results.Run) string {
 	}
 	if n := r.Metrics[results.Violations]; n > 0 {
 		parts = append(parts, fmt.Sprintf("%.0f violations", n))
+	}
+	if r.SLO != nil {
+		said := "SLO " + string(r.SLO.Answer)
+		if r.SLO.Answer == results.Missed {
+			said += " (" + r.SLO.Why + ")"
+		}
+		parts = append(parts, said)
 	}
 	parts = append(parts, r.Valid.Findings...)
 	if r.Valid.OK {

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"flag"
 	"fmt"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -72,6 +71,8 @@ such mappings makes as many grids, measured one after the other:
 				}
 				return text, nil
 			}}, "metrics", "`choice` of metrics that -format benchfmt prints: few (at most a dozen, by which locks are compared) or all (default few)")
+			j.objective(fs)
+			fs.Var(bounded[string]{&j.prometheus, loopback}, "prometheus", "serve metrics of the run in progress to Prometheus at this `address` of this machine, such as :9464; it scrapes native histograms")
 			fs.BoolVar(&j.print, "print", false, "print the trials in the order of their running and stop")
 			fs.StringVar(&j.file, "scenario", "", "read what to measure from this YAML `file`")
 			fs.StringVar(&j.profile, "profile", "", "measure the loads that come with the program under this `name`: "+words(profileNames(), "or"))
@@ -96,9 +97,13 @@ type job struct {
 	out, format   string
 	metrics       string // "" is few
 	trace         string
+	prometheus    string // address; "" serves nothing
 	grow          int
+	slo           results.SLO // nil is none
+	search        bool
 	print         bool
 	file, profile string
+	done          []results.Run // what do has measured
 }
 
 func (j *job) do(ctx context.Context, std stdio, given map[string]bool) error {
@@ -106,6 +111,9 @@ func (j *job) do(ctx context.Context, std stdio, given map[string]bool) error {
 		return misuse("-metrics is for -format benchfmt: give both")
 	}
 	if err := j.resolve(given); err != nil {
+		return err
+	}
+	if err := j.aim(given); err != nil {
 		return err
 	}
 	options, err := j.from.options()
@@ -120,6 +128,13 @@ func (j *job) do(ctx context.Context, std stdio, given map[string]bool) error {
 	trials, skipped, err := j.plan()
 	if err != nil {
 		return err
+	}
+	if j.search {
+		for _, t := range trials {
+			if _, _, err := j.begin(t); err != nil {
+				return err
+			}
+		}
 	}
 	chosen, err := j.chosen()
 	if err != nil {
@@ -154,13 +169,21 @@ func (j *job) do(ctx context.Context, std stdio, given map[string]bool) error {
 		}
 		defer func() { _ = traced.file.Close() }() // close was called before, where all went well
 	}
+	var served *exporter
+	if j.prometheus != "" {
+		if served, err = newExporter(ctx, j.prometheus); err != nil {
+			return err
+		}
+		say(std.err, "metrics: http://%s/metrics\n", served.address)
+		defer func() { _ = served.close() }() // the run is over; nobody is served any more
+	}
 	for _, t := range trials {
 		for _, f := range t.Faults {
 			p := f.Plan()
 			options.Persist, options.Clocks = options.Persist || p.Data, options.Clocks || p.Part == fault.Clocks
 		}
 	}
-	b := bank{options: options, session: harness.NewID(), rigs: make(map[lock.Needs]*harness.Rig), commit: j.commit, crew: &harness.Crew{Commit: j.commit}}
+	b := bank{options: options, session: harness.NewID(), rigs: make(map[lock.Needs]*harness.Rig), commit: j.commit, crew: &harness.Crew{Commit: j.commit}, exporter: served}
 	defer func() {
 		if err := b.close(); err != nil {
 			complain(std.err, "lockbench run", err)
@@ -172,7 +195,12 @@ func (j *job) do(ctx context.Context, std stdio, given map[string]bool) error {
 	if traced != nil {
 		b.trace = traced.write
 	}
-	done, err := j.measure(ctx, std, &b, trials, file)
+	measure := j.measure
+	if j.search {
+		measure = j.seek
+	}
+	done, err := measure(ctx, std, &b, trials, file)
+	j.done = done
 	if traced != nil {
 		if failed := traced.close(); err == nil {
 			err = failed
@@ -185,41 +213,6 @@ func (j *job) do(ctx context.Context, std stdio, given map[string]bool) error {
 		err = noneValid(done, chosen)
 	}
 	return err
-}
-
-// noneValid is an error if no run of the chosen variants is valid, with what most of them
-// have against them. A yardstick that nobody asked for decides nothing.
-func noneValid(done []results.Run, chosen []lock.Variant) error {
-	digits := regexp.MustCompile(`[0-9.]+`)
-	count, first := make(map[string]int), make(map[string]string) // by what the reason says beside its numbers
-	of, worst := 0, ""
-	for _, r := range done {
-		if !slices.ContainsFunc(chosen, func(v lock.Variant) bool { return v.Algo == r.Algo && v.Client == r.Client }) {
-			continue
-		}
-		if r.Valid.OK {
-			return nil
-		}
-		of++
-		for _, reason := range r.Valid.Reasons {
-			kind := digits.ReplaceAllString(reason, "0")
-			if count[kind]++; count[kind] == 1 {
-				first[kind] = reason
-			}
-			if count[kind] > count[worst] {
-				worst = kind
-			}
-		}
-	}
-	switch {
-	case of == 0:
-		return nil
-	case of == 1:
-		return fmt.Errorf("the run is not valid: %s", first[worst])
-	case count[worst] == of:
-		return fmt.Errorf("none of the %d runs is valid, all for one reason: %s", of, first[worst])
-	}
-	return fmt.Errorf("none of the %d runs is valid, %d of them for one reason: %s", of, count[worst], first[worst])
 }
 
 // plan is the plans of all grids, one after the other. Their blocks are numbered
@@ -243,10 +236,12 @@ func (j *job) plan() (trials []harness.Trial, skipped int, err error) {
 // resolve makes the grids from the flags, and the scenario or profile.
 func (j *job) resolve(given map[string]bool) (err error) {
 	switch {
+	case len(j.grids) > 0: // whoever made the job has said what to measure
+		return nil
 	case j.file != "" && j.profile != "":
 		return misuse("-scenario and -profile both say what to measure: give one of them")
 	case j.file != "":
-		text, err := readScenario(j.file)
+		text, err := readText("scenario", j.file)
 		if err != nil {
 			return err
 		}
@@ -342,7 +337,7 @@ func variants(trials []harness.Trial, meant func(harness.Trial) bool) string {
 // of the blocks that turn out to have been disturbed. It returns what is finished, and
 // the error that ended it early or says what failed.
 func (j *job) measure(ctx context.Context, std stdio, b *bank, trials []harness.Trial, file *results.Writer) ([]results.Run, error) {
-	s := &session{job: j, std: std, bank: b, file: file, p: newProgress(std.err, len(trials)), m: newMeasurer(j.grow)}
+	s := &session{job: j, std: std, bank: b, file: file, p: b.watched(std.err, len(trials)), m: newMeasurer(j.grow)}
 	defer s.p.clear()
 	for again := range maxGoes {
 		for _, t := range trials {
@@ -395,6 +390,10 @@ func (s *session) measure(ctx context.Context, t harness.Trial, again int) error
 		return nil
 	}
 	run.Again = again
+	if s.slo != nil && run.Load.Open() {
+		says := s.slo.Judge(&run)
+		run.SLO = &says
+	}
 	if results.IsYardstick(run.Algo) {
 		s.bounds = results.Latest(append(s.bounds, run))
 	}
@@ -472,6 +471,9 @@ func (j *job) show(std stdio, b *bank, done []results.Run) error {
 		case "json":
 		default:
 			notes = std.out
+			if j.search { // its own table has said it
+				break
+			}
 			if err := plots.Table(std.out, done); err != nil {
 				return err
 			}

@@ -26,9 +26,10 @@ func safetyCommand(commit string) command {
 			{"lockbench safety -algo redis-token -fault pause", "one cell of the matrix: a holder that is stopped past its lease"},
 			{"lockbench safety -out cells.jsonl -plots matrix", "all of it, kept in a file, and drawn"},
 			{"lockbench safety -algo 'redis-*' -repeat 20", "the Redis locks twenty times"},
+			{"lockbench safety -replay SCHEDULE", "a schedule that -v has printed, and whether all comes in its order again"},
 		},
 		sections: []section{
-			{title: "what is played", flags: []string{"algo", "client", "fault", "short", "repeat", "parallel", "soak", "seed"}},
+			{title: "what is played", flags: []string{"algo", "client", "fault", "short", "repeat", "replay", "parallel", "soak", "seed"}},
 			{title: "output", flags: []string{"out", "json", "v", "plots", "timelines"}}, serverSection(),
 		},
 		more: `
@@ -51,6 +52,7 @@ The exit status is 1 if a cell is not what the table of expected outcomes says.`
 			fs.Var(&list[string]{values: &j.faults, parse: pattern}, "fault", "faults: names or `patterns`: "+strings.Join(faultNames(), ", "))
 			fs.BoolVar(&j.short, "short", false, "play one cell of each fault, in which most is to be seen")
 			fs.Var(bounded[int]{&j.repeat, whole(1, 1000)}, "repeat", "play each cell this `often`")
+			fs.StringVar(&j.replay, "replay", "", "play the cell of this `schedule`, which -v prints, and tell whether its steps come in the same order again")
 			fs.Var(bounded[int]{&j.parallel, whole(1, 64)}, "parallel", "play so many cells at a `time`; they mostly wait")
 			fs.Var(bounded[time.Duration]{&j.soak, lasting}, "soak", "in the place of the matrix, work all sound locks for this `time` under faults that are drawn at random, and check each hold")
 			fs.Uint64Var(&j.seed, "seed", 1, "the first `seed` of -soak: each run has the next one, and one seed draws the same faults")
@@ -63,6 +65,11 @@ The exit status is 1 if a cell is not what the table of expected outcomes says.`
 			return func(ctx context.Context, std stdio) error {
 				if err := noArguments(fs); err != nil {
 					return err
+				}
+				if j.replay != "" {
+					if err := j.replays(fs); err != nil {
+						return err
+					}
 				}
 				return j.do(ctx, std)
 			}
@@ -87,6 +94,8 @@ type safetyJob struct {
 	timelines        *int // at most, with plots
 	json, verbose    bool
 	short            bool
+	replay           string // a schedule
+	steps            string // of replay
 	soak             time.Duration
 	seed             uint64
 	from             sources
@@ -128,10 +137,14 @@ func (j *safetyJob) do(ctx context.Context, std stdio) error {
 		})
 	}
 	m := matrix{cells: kept}
+	other := 0 // orders than that of replay
 	err = safety.Run(ctx, safety.Plan{Cells: cells, Parallel: j.parallel, Options: options, Commit: j.commit}, func(c results.Cell) error {
 		m.cells = append(m.cells, c)
 		if err := j.show(std, c); err != nil {
 			return err
+		}
+		if j.steps != "" && len(c.Events) > 0 && !j.again(std, c) {
+			other++
 		}
 		if w != nil {
 			return w.Write(c)
@@ -153,6 +166,8 @@ func (j *safetyJob) do(ctx context.Context, std stdio) error {
 		}
 	}
 	switch n := m.unexpected(); {
+	case other > 0:
+		return fmt.Errorf("%d of %d plays came in another order than the schedule", other, len(cells))
 	case len(n) > 3:
 		return fmt.Errorf("%d of %d cells are not as expected, which are marked above: %s; …", len(n), len(m.cells), strings.Join(n[:3], "; "))
 	case len(n) > 0:
@@ -221,6 +236,9 @@ func (j *safetyJob) show(std stdio, c results.Cell) error {
 		say(std.out, "    %s\n", c.Sentence)
 		for _, e := range c.Evidence {
 			say(std.out, "    · %s\n", e)
+		}
+		if s := c.Schedule(); s != "" {
+			say(std.out, "    schedule: %s\n", s)
 		}
 	}
 	return nil

@@ -9,10 +9,11 @@ import (
 	yaml "go.yaml.in/yaml/v4"
 )
 
-func readScenario(name string) ([]byte, error) {
+// readText reads a file that says what to do; what names its kind.
+func readText(what, name string) ([]byte, error) {
 	text, err := os.ReadFile(name)
 	if err != nil {
-		return nil, misuse("scenario: %w", err)
+		return nil, misuse("%s: %w", what, err)
 	}
 	return text, nil
 }
@@ -23,6 +24,24 @@ func readScenario(name string) ([]byte, error) {
 // Flags that were given on the command line keep their values, but what the
 // scenario says of them is checked too. Errors begin with "name:line:".
 func (g grid) scenario(name string, text []byte, given map[string]bool) ([]grid, error) {
+	parts, err := mappings(name, text, "a scenario is a list of settings such as owners: [1, 8], or a list of such lists")
+	if err != nil {
+		return nil, err
+	}
+	var list []grid
+	for _, part := range parts {
+		one := g
+		if err := one.settings(name, part, given); err != nil {
+			return nil, err
+		}
+		list = append(list, one)
+	}
+	return list, nil
+}
+
+// mappings are the mappings of a YAML file that has one or a list of them, at least one.
+// Want says what the file has to be.
+func mappings(name string, text []byte, want string) ([]*yaml.Node, error) {
 	var doc yaml.Node
 	if err := yaml.Load(text, &doc); err != nil {
 		return nil, badYAML(name, err)
@@ -31,39 +50,39 @@ func (g grid) scenario(name string, text []byte, given map[string]bool) ([]grid,
 	if len(parts) == 1 && parts[0].Kind == yaml.SequenceNode {
 		parts = parts[0].Content
 	}
-	var list []grid
 	for _, part := range parts {
 		if part.Kind != yaml.MappingNode {
-			return nil, misuse("%s:%d: a scenario is a list of settings such as owners: [1, 8], or a list of such lists", name, part.Line)
+			return nil, misuse("%s:%d: %s", name, part.Line, want)
 		}
-		one := g
-		if err := one.settings(name, part, given); err != nil {
-			return nil, err
-		}
-		list = append(list, one)
 	}
-	if len(list) == 0 {
-		return nil, misuse("%s:1: a scenario is a list of settings such as owners: [1, 8]", name)
+	if len(parts) == 0 {
+		return nil, misuse("%s:1: %s", name, want)
 	}
-	return list, nil
+	return parts, nil
 }
 
 // settings sets the flags of g that the mapping part names.
 func (g *grid) settings(name string, part *yaml.Node, given map[string]bool) error {
-	bad := func(n *yaml.Node, format string, args ...any) error {
-		return misuse("%s:%d: %w", name, n.Line, fmt.Errorf(format, args...))
-	}
 	into := flag.NewFlagSet("", flag.ContinueOnError)
 	g.flags(into)
 	aside := flag.NewFlagSet("", flag.ContinueOnError)
 	new(grid).flags(aside)
+	return settle(name, part, into, aside, given, "the settings are the flags of lockbench run -h that choose what to measure")
+}
+
+// settle sets the flags of into that the mapping part names, and of aside those that were
+// given, so that they are checked too. There says where the settings are explained.
+func settle(name string, part *yaml.Node, into, aside *flag.FlagSet, given map[string]bool, there string) error {
+	bad := func(n *yaml.Node, format string, args ...any) error {
+		return misuse("%s:%d: %w", name, n.Line, fmt.Errorf(format, args...))
+	}
 	seen := make(map[string]bool)
 	pairs := part.Content
 	for i := 0; i+1 < len(pairs); i += 2 {
 		key, value := pairs[i], pairs[i+1]
 		switch {
 		case into.Lookup(key.Value) == nil:
-			return bad(key, "there is no setting %q; the settings are the flags of lockbench run -h that choose what to measure", key.Value)
+			return bad(key, "there is no setting %q; %s", key.Value, there)
 		case seen[key.Value]:
 			return bad(key, "%s is set twice", key.Value)
 		}

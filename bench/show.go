@@ -2,6 +2,7 @@ package bench
 
 import (
 	"context"
+	"errors"
 	"flag"
 	"path/filepath"
 	"regexp"
@@ -18,7 +19,8 @@ func showCommand() command {
 		name: "show", args: "[-algo A] [-client C] [-in F.jsonl…] [F.jsonl…]",
 		does: "prints stored runs as the table that run ends with",
 		more: `
-Repetitions of a trial are one row, also where they are in several files. A line
+Repetitions of a trial are one row, also where they are in several files. What a search
+has found stands below. A line
 that is no run is reported with its file and number and passed over; what remains
 is shown, and the exit status is 1.`,
 		setup: func(fs *flag.FlagSet) func(context.Context, stdio) error {
@@ -35,9 +37,17 @@ is shown, and the exit status is 1.`,
 }
 
 func showFiles(ctx context.Context, std stdio, files, algos, clients []string) error {
-	runs, damaged, err := readRuns(ctx, std, "lockbench show", files)
+	all, damaged, err := readAll(ctx, std, "lockbench show", files)
 	if err != nil {
 		return err
+	}
+	runs := all.Runs
+	if len(all.Cells) > 0 {
+		damaged = true
+		complain(std.err, "lockbench show", errors.New("cells of the safety matrix are no runs: draw them with lockbench plot"))
+		if len(runs) == 0 {
+			return exit{status: exitFailure}
+		}
 	}
 	// What is not shown may still be the yardstick of what is.
 	if runs, err = ofVariants(results.Relate(runs), algos, clients); err != nil {
@@ -45,6 +55,15 @@ func showFiles(ctx context.Context, std stdio, files, algos, clients []string) e
 	}
 	if err := plots.Table(std.out, runs); err != nil {
 		return err
+	}
+	found := slices.DeleteFunc(all.Searches, func(s results.Search) bool {
+		return !slices.ContainsFunc(runs, func(r results.Run) bool { return r.Algo == s.Algo && r.Client == s.Client })
+	})
+	if len(found) > 0 {
+		say(std.out, "\n")
+		if err := searchTable(std.out, found); err != nil {
+			return err
+		}
 	}
 	say(std.out, "%s\n", next(files))
 	if damaged {

@@ -24,9 +24,10 @@ const (
 )
 
 // soundUnderLoad tells the variants that keep exclusion under every fault that a soak
-// strikes: no client is stopped for as long as a lease lasts, and no server loses its data.
+// strikes: no client is stopped for as long as a lease lasts, and no server loses its data
+// or runs out of memory.
 func soundUnderLoad(v lock.Variant) bool {
-	const harmless = lock.Pause | lock.ServerClock | lock.Failover | lock.Restart | lock.ClientClock
+	const harmless = lock.Pause | lock.ServerClock | lock.Failover | lock.Restart | lock.ClientClock | lock.Eviction | lock.SessionEnd
 	return v.Needs.Kind != "" && v.Unsafe&^harmless == 0
 }
 
@@ -56,7 +57,7 @@ func nemesis(v lock.Variant, seed uint64, window time.Duration, durable, proxied
 				f = fault.KillClient{At: window / 2}
 			}
 		case 4:
-			if durable && v.Needs.Nodes <= 1 {
+			if durable && v.Needs.Nodes <= 1 && v.Frees != lock.ByConnection { // which a restart breaks
 				f = fault.Restart{At: at, For: lasts / 2}
 			}
 		}

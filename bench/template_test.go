@@ -108,8 +108,8 @@ func copyModule(t *testing.T, to string) {
 			}
 			return os.MkdirAll(filepath.Join(to, rel), 0o755)
 		}
-		source := strings.HasSuffix(name, ".go") || strings.HasSuffix(name, ".c") || strings.HasSuffix(name, ".tsv") || strings.HasSuffix(name, ".lua") || strings.HasSuffix(name, ".yaml") ||
-			name == "go.mod" || name == "go.sum" || strings.Contains(rel, "testdata/")
+		built := []string{".go", ".c", ".tsv", ".lua", ".yaml", ".json", ".html", ".js", ".css", ".mod", ".sum"}
+		source := slices.Contains(built, filepath.Ext(name)) || strings.Contains(rel, "testdata/")
 		if !source {
 			return nil
 		}

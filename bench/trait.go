@@ -41,6 +41,7 @@ func hazards() []trait {
 		{"f", "failover", "a replica or an engine that takes over may not know of the grant"},
 		{"r", "restart", "a server that comes back without its data has forgotten the grant"},
 		{"e", "eviction", "a server without memory may remove the key of a holder"},
+		{"d", "session-end", "a holder whose session the server ends, or whose connection breaks, goes on beside the next owner"},
 		{"!", "no-exclusion", "nobody is kept out at all: it shows that the harness notices"},
 	}
 }

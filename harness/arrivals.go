@@ -16,7 +16,9 @@ type arrival struct {
 
 // planArrivals draws the whole plan of an open loop before the run: Poisson
 // arrivals (exponential gaps with mean 1/Rate) over warm-up and window, each
-// with its key and hold. It depends on nothing but l and seed.
+// with its key and hold. It depends on nothing but l and seed. Where the rate changes, what
+// is left of a gap is stretched by the ratio of the rates (E. Çinlar, Introduction to
+// Stochastic Processes, 1975: time is changed by the cumulative rate).
 func planArrivals(l results.Load, seed uint64) []arrival {
 	var (
 		gaps  = stream(seed, 0, forArrivals)
@@ -24,17 +26,29 @@ func planArrivals(l results.Load, seed uint64) []arrival {
 		holds = stream(seed, 0, forHolds)
 		modes = stream(seed, 0, forModes)
 		cdf   = zipf(l.Keys, l.Skew)
-		end   = float64(l.Warmup + l.For)
-		mean  = float64(time.Second) / l.Rate
 	)
-	plan := make([]arrival, 0, int(end/mean*1.01)+16)
-	for at := gaps.ExpFloat64() * mean; at < end; at += gaps.ExpFloat64() * mean {
-		plan = append(plan, arrival{
-			due:  int64(at),
-			hold: int64(l.Hold.Draw(holds)),
-			key:  int32(pickKey(keys, l.Keys, cdf)),
-			read: l.Shared > 0 && modes.Float64() < l.Shared,
-		})
+	plan := make([]arrival, 0, int(l.Arrivals()*1.01)+16)
+	gap := gaps.ExpFloat64() // to the next arrival, in mean gaps
+	at, end := 0.0, 0.0
+	for _, s := range l.Course() {
+		end += float64(s.For)
+		if s.Rate == 0 {
+			at = end
+			continue
+		}
+		mean := float64(time.Second) / s.Rate
+		for at+gap*mean < end {
+			at += gap * mean
+			plan = append(plan, arrival{
+				due:  int64(at),
+				hold: int64(l.Hold.Draw(holds)),
+				key:  int32(pickKey(keys, l.Keys, cdf)),
+				read: l.Shared > 0 && modes.Float64() < l.Shared,
+			})
+			gap = gaps.ExpFloat64()
+		}
+		gap -= (end - at) / mean
+		at = end
 	}
 	return plan
 }
@@ -43,19 +57,21 @@ func planArrivals(l results.Load, seed uint64) []arrival {
 type Arrival struct {
 	Due  time.Duration // since the warm-up began
 	Hold time.Duration // how long the key is to be held
+	Key  int           // from 0
+	Read bool          // shares the key with others that read
 }
 
 // Arrivals is the plan that a run of t follows, in the order in which the arrivals are
 // due: those of the warm-up, then those of the window. It is nil for a closed loop.
 func (t Trial) Arrivals() []Arrival {
 	l := t.Load.Filled()
-	if l.Rate <= 0 {
+	if !l.Open() {
 		return nil
 	}
 	plan := planArrivals(l, t.Seed)
 	list := make([]Arrival, len(plan))
 	for i, a := range plan {
-		list[i] = Arrival{Due: time.Duration(a.due), Hold: time.Duration(a.hold)}
+		list[i] = Arrival{Due: time.Duration(a.due), Hold: time.Duration(a.hold), Key: int(a.key), Read: a.read}
 	}
 	return list
 }

@@ -13,6 +13,8 @@ import (
 // that what a process wrote there outlives its SIGKILL. All of it is zero at first.
 type board struct {
 	*header
+	slots  []slot  // what owners have seen, see slotsOf
+	waits  []since // of each owner
 	words  []word  // of the keys
 	log    []entry // see header.logged
 	memory []byte
@@ -89,7 +91,7 @@ func logSize(l results.Load) int {
 
 // boardSize is how many bytes the board of a run under l takes.
 func boardSize(l results.Load) int {
-	return int(unsafe.Sizeof(header{})) + l.Keys*int(unsafe.Sizeof(word{})) + logSize(l)*int(unsafe.Sizeof(entry{}))
+	return int(unsafe.Sizeof(header{})) + slotsOf(l)*slotSize + l.Owners*sinceSize + l.Keys*int(unsafe.Sizeof(word{})) + logSize(l)*int(unsafe.Sizeof(entry{}))
 }
 
 // on lays the board of a run under l over memory, which is as long as boardSize says
@@ -100,6 +102,10 @@ func on(memory []byte, l results.Load) (*board, error) {
 	}
 	b := &board{memory: memory, header: (*header)(unsafe.Pointer(&memory[0]))}
 	at := int(unsafe.Sizeof(header{}))
+	b.slots = unsafe.Slice((*slot)(unsafe.Pointer(&memory[at])), slotsOf(l))
+	at += slotsOf(l) * slotSize
+	b.waits = unsafe.Slice((*since)(unsafe.Pointer(&memory[at])), l.Owners)
+	at += l.Owners * sinceSize
 	b.words = unsafe.Slice((*word)(unsafe.Pointer(&memory[at])), l.Keys)
 	at += l.Keys * int(unsafe.Sizeof(word{}))
 	b.log = unsafe.Slice((*entry)(unsafe.Pointer(&memory[at])), logSize(l))

@@ -97,7 +97,7 @@ func (c *conductor) run(ctx context.Context) (parts []Part, err error) {
 		c.board.left.Store(l.Ops)
 	}
 	zero := int64(0)
-	if l.Rate > 0 {
+	if l.Open() {
 		zero = c.announce()
 	}
 	// The owners are not tied to ctx: what it ends, end tells them.
@@ -106,7 +106,7 @@ func (c *conductor) run(ctx context.Context) (parts []Part, err error) {
 	}
 	watched, done := c.watch(ctx)
 	defer done()
-	if l.Rate > 0 {
+	if l.Open() {
 		err = c.open(watched)
 	} else {
 		err = c.closed(watched)

@@ -22,6 +22,11 @@ const protocol = 1
 // patience is how long a worker may take to answer what needs no server.
 const patience = 20 * time.Second
 
+// partPatience is how long it may take over its part, which is large: a process whose
+// processors are all busy writes and sends it slowly, and a finished run is not thrown
+// away for that.
+const partPatience = 3 * patience
+
 // A Crew is the processes in which the owners of the runs of one command live: each
 // runs this program again, as [Work] says, and serves one run after the other. The zero
 // value is ready; it starts a process when a run first needs it. A Crew serves one run
@@ -377,7 +382,7 @@ func (p *process) over() <-chan struct{} {
 }
 
 func (p *process) part(ctx context.Context) (Part, error) {
-	a, err := p.ask(ctx, request{Do: doPart}, patience)
+	a, err := p.ask(ctx, request{Do: doPart}, partPatience)
 	if err != nil {
 		return Part{}, err
 	}

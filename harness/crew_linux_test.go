@@ -20,6 +20,9 @@ func TestLateAnswer(t *testing.T) {
 	if err := p.is.Signal(syscall.SIGSTOP); err != nil {
 		t.Fatal(err)
 	}
+	for !p.is.Stopped() { // a signal reaches each thread in its own time
+		time.Sleep(time.Millisecond)
+	}
 	short, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
 	defer cancel()
 	if _, err := p.ask(short, request{Do: doPrepare}, patience); !errors.Is(err, context.DeadlineExceeded) {

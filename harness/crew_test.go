@@ -219,10 +219,15 @@ func TestStubbornLockIsKilled(t *testing.T) {
 	l.Procs = 2
 	trial := harness.Trial{Variant: stubborn(), Load: l, Config: lock.Config{Timeout: ms(10)}}
 	ctx, cancel := context.WithCancel(t.Context())
-	time.AfterFunc(time.Second, cancel) // or the grace would have to pass
+	r.Live = func(l *harness.Live) {
+		if l.Waiting == 2 { // for ever; without this the grace would have to pass
+			cancel()
+		}
+	}
 	if _, err := r.Run(ctx, trial); err == nil || !strings.Contains(err.Error(), "did not return") {
 		t.Fatalf("got %v", err)
 	}
+	r.Live = nil
 	// A busy machine may let no command through in the 10 ms that were enough above.
 	trial.Variant, trial.Config, trial.Load.For = variant(t, "redis-token", "goredis"), lock.Config{}, 2*time.Second
 	if run, err := r.Run(t.Context(), trial); err != nil || run.Env.Processes != 2 || run.Metrics[results.AcqRate] == 0 {
@@ -261,7 +266,11 @@ func TestInterruptedInProcesses(t *testing.T) {
 	l := load(8, time.Millisecond)
 	l.Procs, l.For = 4, time.Minute
 	ctx, cancel := context.WithCancel(t.Context())
-	time.AfterFunc(ms(700), cancel)
+	r.Live = func(l *harness.Live) {
+		if l.Acquire.Count() > 0 {
+			cancel()
+		}
+	}
 	if _, err := r.Run(ctx, harness.Trial{Variant: variant(t, "redis-token", "goredis"), Load: l}); err == nil || ctx.Err() == nil {
 		t.Fatalf("got %v", err)
 	}

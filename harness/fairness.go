@@ -17,6 +17,7 @@ type grant struct {
 
 // fairness is what the grant log tells: who waited how long behind whom.
 type fairness struct {
+	free       *results.Histogram // ns: the acquires of a key that nobody held
 	handoff    *results.Histogram // ns
 	release    *results.Histogram // ns, the part of handoff until Release returned
 	notice     *results.Histogram // ns, the rest of it
@@ -44,6 +45,7 @@ func jain(x []int64) float64 {
 // judgeFairness reads a log of grants in any order; it sorts log.
 func judgeFairness(log []grant, owners int, longest int64) fairness {
 	f := fairness{
+		free:    results.NewHistogram(longest),
 		handoff: results.NewHistogram(longest),
 		release: results.NewHistogram(longest),
 		notice:  results.NewHistogram(longest),
@@ -83,6 +85,11 @@ func (f *fairness) judgeKey(log []grant) {
 		rank := sort.Search(len(called), func(k int) bool { return called[k] >= g.called })
 		_ = f.bypass.Record(int64(i - later.upTo(rank)))
 		later.add(rank)
+		// Called after the release before it was over, and nobody who had called earlier
+		// was still without a grant.
+		if i > 0 && log[i-1].done <= g.called && rank == i {
+			_ = f.free.Record(g.granted - g.called)
+		}
 
 		contended := waiting(i, g.granted) > 0
 		switch {

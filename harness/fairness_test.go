@@ -52,6 +52,22 @@ func TestJudgeFairness(t *testing.T) {
 	}
 }
 
+// Free is an acquire that began when the key had been given back and nobody waited.
+func TestFreeAcquires(t *testing.T) {
+	f := judgeFairness([]grant{
+		{called: 0, granted: 3, freed: 20, done: 22},
+		{called: 21, granted: 30, freed: 31, done: 32}, // the release was under way
+		{called: 32, granted: 39, freed: 50, done: 51},
+		{called: 45, granted: 60, freed: 61, done: 62},             // it was held
+		{called: 70, granted: 90, freed: 91, done: 92, owner: 1},   // another waits, and is passed
+		{called: 69, granted: 95, freed: 96, done: 97, owner: 2},   // is passed
+		{called: 100, granted: 104, freed: 105, done: 106, key: 1}, // nothing is known of before
+	}, 3, 1000)
+	if got := f.free.Exact; got.Count != 1 || got.Sum != 7 {
+		t.Errorf("free acquires: %+v, want the one of 7", got)
+	}
+}
+
 // The tree-based judge against the definitions, word for word, on random logs.
 func TestJudgeFairnessAgainstDefinition(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))

@@ -31,7 +31,7 @@ func (o *outcome) fill(run *results.Run) error {
 	hists := maps.Clone(all.Hist)
 	log, complete := o.grants()
 	interval, _ := seriesOf(l)
-	series := results.Series{Window: interval, OwnerGrants: all.Owners, Grants: all.Windows}
+	series := results.Series{Window: interval, OwnerGrants: all.Owners, Grants: all.Windows, Heat: o.board.heat(l)}
 	grants := int64(0)
 	for _, n := range all.Owners {
 		grants += n
@@ -54,7 +54,7 @@ func (o *outcome) fill(run *results.Run) error {
 	if l.Shared > 0 {
 		sum, busy, length := together(o.board.entries(), o.start, o.until())
 		m[results.Readers] = float64(sum) / float64(length)
-		if l.Rate == 0 && busy > 0 {
+		if !l.Open() && busy > 0 {
 			m[results.Overlap] = float64(sum) / float64(busy) / float64(l.ReadingOwners())
 		}
 		if l.Shared < 1 {
@@ -72,7 +72,7 @@ func (o *outcome) fill(run *results.Run) error {
 	// stand for themselves.
 	alone := l.Shared == 0 && l.Together == 1
 	if alone {
-		hists[results.Handoff] = f.handoff
+		hists[results.Free], hists[results.Handoff] = f.free, f.handoff
 		hists[results.HandoffRelease], hists[results.HandoffNotice] = f.release, f.notice
 		if f.handoff.Exact.Count > 0 {
 			m[results.HandoffEarly] = f.early
@@ -84,7 +84,7 @@ func (o *outcome) fill(run *results.Run) error {
 		}
 		hists[results.Bypass] = f.bypass
 	}
-	if l.Ops == 0 && l.Rate == 0 {
+	if l.Ops == 0 && !l.Open() {
 		// A fixed number of operations, or an order given by arrivals, says
 		// nothing about the shares that owners can get.
 		starved := 0
@@ -109,7 +109,13 @@ func (o *outcome) fill(run *results.Run) error {
 	if len(series.Grants) > 0 {
 		run.Series = &series
 	}
-	if l.Rate > 0 {
+	if l.Open() {
+		if complete {
+			series.Backlog = o.backlog(int64(interval), len(series.Grants))
+			if err := o.putStages(run); err != nil {
+				return fmt.Errorf("storing run %s: %w", run.ID, err)
+			}
+		}
 		served := hists[results.Response].Exact.Count + hists[results.Response].Overflow
 		m[results.Unserved] = float64(int64(o.due) - served)
 	} else if all.Cycles > 0 && l.Ops == 0 {
@@ -144,6 +150,9 @@ func (o *outcome) overflow() (n int64) {
 
 // until is where what the log tells ends: with the window, or where it was full.
 func (o *outcome) until() int64 {
+	if o.board == nil { // nothing was logged
+		return o.end
+	}
 	if cut := o.board.cut.Load(); cut != 0 {
 		return min(o.end, cut)
 	}
@@ -152,6 +161,9 @@ func (o *outcome) until() int64 {
 
 // grants are those of the window that the log holds. It is complete unless it was full.
 func (o *outcome) grants() (log []grant, complete bool) {
+	if o.board == nil {
+		return nil, true
+	}
 	until := o.until()
 	entries := o.board.entries()
 	for i := range entries {

@@ -46,10 +46,11 @@ type foreign struct {
 }
 
 func (f *foreign) prepare(ctx context.Context, spec Spec) (ready, error) {
-	if spec.Load.Ops > 0 || spec.Load.Rate > 0 || spec.Load.Shared > 0 {
+	if spec.Load.Ops > 0 || spec.Load.Open() || spec.Load.Shared > 0 {
 		return ready{}, errors.New("a worker in another language plays closed loops of exclusive locks that are bounded by time")
 	}
 	f.spec, f.rec, f.begun = spec, newRecording(spec.Load, spec.owners(), &f.board.window), make(map[int]int64)
+	f.rec.slots = f.board.slots
 	f.onOp(f.take)
 	return f.process.prepare(ctx, spec)
 }
@@ -83,11 +84,11 @@ func (f *foreign) take(r operation) {
 		f.begun[r.Owner] = o.done
 		f.rec.granted(o)
 	case outcomeTimeout:
-		f.rec.empty(own, o.due, o.called, o.granted, timedOut, nil)
+		f.rec.empty(own, r.Owner, o.due, o.called, o.granted, timedOut, nil)
 	case outcomeWaiting:
-		f.rec.empty(own, o.due, o.called, o.granted, abandoned, nil)
+		f.rec.empty(own, r.Owner, o.due, o.called, o.granted, abandoned, nil)
 	case outcomeError:
-		f.rec.empty(own, o.due, o.called, o.granted, broken, errors.New(r.Error))
+		f.rec.empty(own, r.Owner, o.due, o.called, o.granted, broken, errors.New(r.Error))
 	default:
 		f.bad = cmp.Or(f.bad, fmt.Errorf("it reported the outcome %q, which there is not", r.Outcome))
 	}
@@ -101,7 +102,7 @@ func (f *foreign) cost(ctx context.Context) (Counts, error) {
 }
 
 func (f *foreign) part(ctx context.Context) (Part, error) {
-	if _, err := f.ask(ctx, request{Do: doPart}, patience); err != nil {
+	if _, err := f.ask(ctx, request{Do: doPart}, partPatience); err != nil {
 		return Part{}, err
 	}
 	return f.rec.part(), f.bad

@@ -69,6 +69,9 @@ func (c *conductor) disturbed(a, b machineUse, length time.Duration) disturbance
 		for _, p := range c.server.Processes() {
 			ours[p.PID] = true
 		}
+		for _, p := range c.server.Relays() {
+			ours[p.PID] = true
+		}
 		if len(c.server.Processes()) == 0 && onLoopback(c.server.Deployment) {
 			serversAs = c.seen.after.server.CPU - c.seen.before.server.CPU
 		}

@@ -3,6 +3,7 @@ package harness
 import (
 	"context"
 	"errors"
+	"math"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -41,11 +42,14 @@ func testBoard(t *testing.T, l results.Load) *board {
 	return b
 }
 
-// filled is the record of c, which has run.
+// filled is the record of c, which has run in a bubble. What the machine did meanwhile is
+// left out: it is counted in true time, of which a window of the bubble's time has no share.
 func filled(t *testing.T, c *conductor, parts []Part) results.Run {
 	t.Helper()
 	run := results.Run{Metrics: results.Metrics{}}
 	o := c.outcome(parts)
+	o.others, o.stolen = math.NaN(), math.NaN()
+	o.before.Runnable, o.after.Runnable = nil, nil
 	if err := o.fill(&run); err != nil {
 		t.Fatal(err)
 	}

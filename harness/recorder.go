@@ -53,6 +53,10 @@ type recording struct {
 	interval int64   // of the series, ns; 0 for a run bounded by Ops
 	shards   []recorder
 
+	slots []slot // of the board, for who watches the run; nil where nobody can
+	heat  int64  // see heatOf
+	open  bool   // the loop
+
 	mu     sync.Mutex
 	failed *results.Histogram // of acquires that ended without a grant
 }
@@ -62,7 +66,10 @@ func newRecording(l results.Load, owners int, w *window) *recording {
 	n := min(owners, maxShards)
 	longest := longestOf(l)
 	interval, intervals := seriesOf(l)
-	rec := &recording{window: w, interval: int64(interval), shards: make([]recorder, n), failed: results.NewHistogram(longest)}
+	rec := &recording{
+		window: w, interval: int64(interval), shards: make([]recorder, n), failed: results.NewHistogram(longest),
+		heat: int64(heatOf(l)), open: l.Open(),
+	}
 	for i := range rec.shards {
 		r := &rec.shards[i]
 		r.acquire = results.NewHistogram(longest)
@@ -71,7 +78,7 @@ func newRecording(l results.Load, owners int, w *window) *recording {
 		}
 		r.release = results.NewHistogram(longest)
 		r.hold = results.NewHistogram(longest)
-		if l.Rate > 0 {
+		if l.Open() {
 			r.response = results.NewHistogram(longest)
 			r.queue = results.NewHistogram(longest)
 			r.lag = results.NewHistogram(longest)
@@ -92,6 +99,7 @@ type op struct {
 	due, called, granted, freed, done int64
 	free                              int64 // open loop: since when its owner could have taken it
 	cycle                             int64 // closed loop: since the owner's previous round ended
+	handoff                           int64 // since the Release for which it waited; 0 if it did not
 	shared, lost                      bool
 	early                             bool  // it ended before the window was seen to begin
 	err                               error // of Release, other than lost
@@ -116,6 +124,7 @@ func (rec *recording) granted(o op) {
 	}
 	in := func(at int64) bool { return !o.early && rec.window.holds(at) }
 	inGrants, inLatency := in(o.granted), in(began)
+	rec.live(&o, inGrants)
 
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -224,9 +233,10 @@ const (
 	broken                 // anything else
 )
 
-// empty records an acquire that was called, and before in an open loop due at began, and
-// gave up at now.
-func (rec *recording) empty(own int, began, called, now int64, how ended, err error) {
+// empty records an acquire of owner, who is own among this worker's, that was called, and
+// before in an open loop due at began, and gave up at now.
+func (rec *recording) empty(own, owner int, began, called, now int64, how ended, err error) {
+	rec.liveEmpty(owner, how)
 	r := rec.shard(own)
 	in := rec.window.holds(began)
 	if in && how != refused {

@@ -15,9 +15,10 @@ func TestRecordingAllocatesNothing(t *testing.T) {
 	for _, rate := range []float64{0, 100} {
 		l := results.Load{Owners: 4, Rate: rate, For: time.Minute}.Filled()
 		rec := newRecording(l, 4, new(window))
+		rec.slots = testBoard(t, l).slots
 		rec.window.start.Store(1)
 		w := testWitness(t, 1)
-		o := op{own: 1, owner: 1, due: 2, free: 2, called: 3, granted: 4, freed: 5, done: 6, cycle: 4}
+		o := op{own: 1, owner: 1, handoff: 1, due: 2, free: 2, called: 3, granted: 4, freed: 5, done: 6, cycle: 4}
 		if n := testing.AllocsPerRun(1000, func() {
 			w.enter(0, 1, o.granted)
 			w.write(0, 7)
@@ -26,7 +27,7 @@ func TestRecordingAllocatesNothing(t *testing.T) {
 		}); n != 0 {
 			t.Errorf("rate %v: %v allocations an operation", rate, n)
 		}
-		if n := testing.AllocsPerRun(1000, func() { rec.empty(1, 2, 2, 5, timedOut, nil) }); n != 0 {
+		if n := testing.AllocsPerRun(1000, func() { rec.empty(1, 1, 2, 2, 5, timedOut, nil) }); n != 0 {
 			t.Errorf("rate %v: %v allocations a time-out", rate, n)
 		}
 	}
@@ -94,9 +95,9 @@ func TestEmptyEndings(t *testing.T) {
 	rec := newRecording(l, 1, new(window))
 	rec.window.start.Store(1000)
 	boom := errors.New("boom")
-	rec.empty(0, 1100, 1100, 1200, timedOut, nil)
-	rec.empty(0, 1100, 1100, 1200, abandoned, nil)
-	rec.empty(0, 500, 500, 600, broken, boom) // an error in the warm-up counts
+	rec.empty(0, 0, 1100, 1100, 1200, timedOut, nil)
+	rec.empty(0, 0, 1100, 1100, 1200, abandoned, nil)
+	rec.empty(0, 0, 500, 500, 600, broken, boom) // an error in the warm-up counts
 	r := &rec.shards[0]
 	if r.timeouts != 1 || r.waiting != 1 || r.errors != 1 || !errors.Is(r.firstErr, boom) {
 		t.Errorf("timeouts %d, waiting %d, errors %d (%v), want 1 each", r.timeouts, r.waiting, r.errors, r.firstErr)

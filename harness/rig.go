@@ -27,6 +27,11 @@ type Rig struct {
 	// Trace, if not nil, is given each operation of a run that was granted in its window
 	// and is in its log, after the run. An error from it fails the run.
 	Trace func(Trace) error
+
+	// Live, if not nil, is given what there is to see of a run, about once a second and in
+	// one goroutine, and a last time before Run returns. A run that is watched does the same
+	// work as one that is not: what it shows lies in memory that all its processes share.
+	Live func(*Live)
 }
 
 // NewID returns a random name of 16 characters for a session or a run.
@@ -119,7 +124,9 @@ func (r *Rig) run(ctx context.Context, t Trial, tweak tweaks) (results.Run, erro
 			tweak.begun(c)
 		}
 	}()
+	stop := c.report(r.Live)
 	parts, err := c.run(ctx)
+	stop()
 	if err != nil {
 		return results.Run{}, err
 	}

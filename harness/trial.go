@@ -75,13 +75,17 @@ func (t Trial) Check() error {
 		return bad("rtt=%v, but %s makes no round trip to a server", l.RTT, t.Variant.Name())
 	case l.For == 0 && l.Ops == 0:
 		return bad("nothing bounds the run: give for or ops")
-	case l.Ops > 0 && l.Rate > 0:
-		return bad("an open loop (rate) is bounded by time (for), not by ops")
-	case l.Rate*(l.Warmup+l.For).Seconds() > maxArrivals:
-		return bad("rate × time plans more than %d arrivals", maxArrivals)
-	case l.OwnKeys && (l.Rate > 0 || l.Skew > 0):
+	case l.Stages != "" && l.Rate > 0:
+		return bad("stages have rates of their own: give no rate beside them")
+	case l.Ops > 0 && l.Open():
+		return bad("an open loop (rate or stages) is bounded by time (for), not by ops")
+	case l.Stages != "" && l.For != l.Stages.Total():
+		return bad("stages take %v, and for=%v: they bound the run, so give no for", l.Stages.Total(), l.For)
+	case l.Arrivals() > MaxArrivals:
+		return bad("rate × time plans more than %d arrivals", MaxArrivals)
+	case l.OwnKeys && (l.Open() || l.Skew > 0):
 		return bad("own keys leave no key to be drawn: give neither rate nor skew")
-	case l.Rate > 0 && l.Think.Mean > 0:
+	case l.Open() && l.Think.Mean > 0:
 		return bad("think time belongs to the closed loop; an open loop has a rate")
 	}
 	for _, f := range t.Faults {
@@ -103,7 +107,7 @@ func (t Trial) Check() error {
 		return bad("together=%d but keys=%d: give at least as many keys", l.Together, l.Keys)
 	case modes > 1:
 		return bad("shared, depth, try and together do not go together: give one of them")
-	case l.Try && l.Rate > 0:
+	case l.Try && l.Open():
 		return bad("try belongs to the closed loop: an arrival of an open loop waits until it is served")
 	case t.Lacks() != 0:
 		return bad("%s cannot do what the load asks for: %s", t.Variant.Name(), t.Lacks())
@@ -130,8 +134,8 @@ func (t Trial) Lacks() lock.Caps {
 	return want &^ t.Variant.Caps
 }
 
-// maxArrivals bounds the memory that the plan of an open loop takes.
-const maxArrivals = 20_000_000
+// MaxArrivals bounds the memory that the plan of an open loop takes.
+const MaxArrivals = 20_000_000
 
 // grace is how long owners that still wait when the window has ended are given
 // to finish, so that the longest waits are not the ones that go unrecorded: the

@@ -47,23 +47,26 @@ func judge(run results.Run, o *outcome) results.Valid {
 		add("finding: %.0f overlapping holds", n)
 	}
 	if lag, response := m[results.Lag+"-p99-ns"], m[results.Response+"-p99-ns"]; lag > maxLag && lag > maxLagShare*response {
+		v.Limit = results.HarnessLimit
 		add("lag p99 is %.1f ms, %.0f %% of response p99: this process called too late; end what else runs on the machine, or give a lower -rate", lag/1e6, 100*lag/response)
 	}
 	if short := fallsShort(m, l); short > 0 {
-		add("the queue grew: only %.0f %% of the %g arrivals a second were served, so the waits tell how long the run was; give less rate", 100*(1-short), l.Rate)
+		add("the queue grew: only %.0f %% of the %.4g arrivals a second were served, so the waits tell how long the run was; give less rate", 100*(1-short), l.Rate)
 	}
 	full := o.filled()
 	if full > 0 {
+		v.Limit = results.MachineLimit
 		find("the machine is the limit: owners and servers used %.0f %% of its CPUs", 100*full)
 	}
 	stood := runnableP99(o.before.Runnable, o.after.Runnable)
 	if of := m[results.Acquire+"-p50-ns"]; full == 0 && o.watched() {
 		what := "acquire p50"
-		if l.Rate == 0 {
+		if !l.Open() {
 			// With owners in line the wait grows with any delay, and would hide it.
 			of, what = m[results.Hold+"-p50-ns"]+m[results.Handoff+"-p50-ns"], "a hold and its hand-over"
 		}
 		if stood > maxStood && stood > maxStoodShare*of {
+			v.Limit = results.HarnessLimit
 			add("goroutines stood ready for up to %.1f ms before they ran (p99), %.0f %% of %s: the processes of the owners were too slow; end what else runs on the machine, or give fewer -owners or more -procs", stood/1e6, 100*stood/max(of, 1), what)
 		}
 	}
@@ -82,6 +85,9 @@ func judge(run results.Run, o *outcome) results.Valid {
 	if n := o.overflow(); n > 0 {
 		add("%d values were beyond the range of the histograms", n)
 	}
+	if _, complete := o.grants(); l.Stages != "" && !complete {
+		find("the log of grants was full: nothing is told of the stages by themselves")
+	}
 	if o.unsettled {
 		add("throughput had not settled after %.1f s of warm-up: give a longer -warmup", o.warmup.Seconds())
 	}
@@ -98,14 +104,14 @@ func judge(run results.Run, o *outcome) results.Valid {
 	if n := o.all.Waiting; n > 0 {
 		find("still waiting: %d owners %v after the window", n, grace(l))
 	}
-	if run.Series != nil && len(o.t.Faults) == 0 {
+	if run.Series != nil && len(o.t.Faults) == 0 && l.Stages == "" {
 		if d := drift(run.Series.Grants, 0); math.Abs(d) > maxDrift {
 			add("not steady: throughput changed by %+.0f %% within the window: measure again, or longer", 100*d)
 		}
 		// Below a round trip the machine drifts, not the lock: a loopback one takes
 		// 10 or 70 µs depending on which CPUs meet.
 		floor := max(run.Env.RTTp99, run.Env.Wakeup, int64(10*time.Microsecond))
-		if d := drift(run.Series.AcquireP50, floor); math.Abs(d) > 2*maxDrift && l.Rate == 0 {
+		if d := drift(run.Series.AcquireP50, floor); math.Abs(d) > 2*maxDrift && !l.Open() {
 			find("waits were not steady: their median changed by %+.0f %% within the window", 100*d)
 		}
 	}

@@ -25,7 +25,8 @@ type word struct {
 	since  atomic.Int64  // when holder entered
 	token  atomic.Uint64 // newest fencing token seen
 	stock  atomic.Int64  // units of the good that the key protects, in a sale
-	_      [24]byte
+	freed  atomic.Int64  // when Release was called last, 0 once the next has been granted the key
+	_      [16]byte
 }
 
 // enter claims key for owner and reports whether it was free.

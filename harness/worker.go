@@ -75,7 +75,8 @@ func newWorker(spec Spec, v lock.Variant, b *board, c clock) *worker {
 		return w
 	}
 	w.rec = newRecording(l, spec.owners(), &b.window)
-	if l.Rate > 0 {
+	w.rec.slots = b.slots
+	if l.Open() {
 		w.plan = planArrivals(l, spec.Seed)
 	}
 	return w
@@ -315,14 +316,24 @@ func (w *worker) operate(ctx, releases context.Context, locker lock.Locker, o *o
 	if w.plan == nil {
 		o.due = o.called
 	}
+	waits := &w.board.waits[o.owner].at
+	waits.Store(o.called)
 	lease, err := w.take(acquire, locker, o)
 	o.granted = w.clock.now()
+	waits.Store(0)
 	if err != nil {
 		w.refused(ctx, acquire, o, err)
 		return false
 	}
 	if w.spec.Load.Shared > 0 && !o.shared {
 		w.rec.writerWaited(*o)
+	}
+	// Who follows whom is told only by keys that have one holder at a time, alone.
+	alone := w.spec.Load.Shared == 0 && w.spec.Load.Together == 1
+	if alone {
+		if freed := w.board.words[o.key].freed.Swap(0); freed > o.called && freed < o.granted {
+			o.handoff = o.granted - freed
+		}
 	}
 	ticket := w.board.tickets.Add(1)
 	inside := w.claim(o)
@@ -355,6 +366,9 @@ func (w *worker) operate(ctx, releases context.Context, locker lock.Locker, o *o
 	w.unclaim(o, inside)
 	ticket = w.board.tickets.Add(1)
 	o.freed = w.clock.now()
+	if alone {
+		w.board.words[o.key].freed.Store(o.freed)
+	}
 	err = lease.Release(releases)
 	o.done = w.clock.now()
 	o.entry.complete(o, ticket)
@@ -378,7 +392,7 @@ func (w *worker) refused(ctx, acquire context.Context, o *op, err error) {
 	case acquire.Err() != nil && isContext(err), errors.Is(err, lock.ErrHeld):
 		how = timedOut
 	}
-	w.rec.empty(o.own, o.due, o.called, o.granted, how, err)
+	w.rec.empty(o.own, o.owner, o.due, o.called, o.granted, how, err)
 	if w.spec.Load.Shared > 0 && !o.shared {
 		w.rec.writerWaited(*o)
 	}

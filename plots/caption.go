@@ -174,6 +174,10 @@ func load(groups []*results.Group) string {
 				parts = append(parts, in)
 			}
 			continue
+		case byRate: // stages say it in its place
+			if groups[0].Load.Stages != "" {
+				continue
+			}
 		case byHold:
 			parts = append(parts, captioned(d, groups)+achieved(groups))
 			continue

@@ -6,20 +6,21 @@ import (
 	"testing"
 
 	"github.com/lockbench/lockbench/results"
+	"github.com/lockbench/lockbench/results/compare"
 )
 
-func verdicts(t *testing.T) []results.Verdict {
+func verdicts(t *testing.T) []compare.Judgement {
 	t.Helper()
 	num := func(v float64) *float64 { return &v }
 	runs := synthetic(t, []string{"goredis"}, []int{1, 32}, 6)
 	for i := range runs { // as a trial would name them
 		runs[i].Trial = strings.Replace(runs[i].Trial, "/client=/", "/", 1)
 	}
-	pick := func(metric, at string, variants ...string) results.Pick {
-		return results.Pick{Variants: variants, At: at, Metric: metric}
+	pick := func(metric, at string, variants ...string) compare.Pick {
+		return compare.Pick{Variants: variants, At: at, Metric: metric}
 	}
-	var list []results.Verdict
-	for _, c := range []results.Claim{
+	var list []compare.Judgement
+	for _, c := range []compare.Claim{
 		{Text: "redis-token reaches half of local-mutex with 32 owners", Of: pick(results.AcqRate, "owners=32", "redis-token/goredis"), Over: pick(results.AcqRate, "owners=32", "local-mutex"), Least: num(0.5)},
 		{Text: "redis-token is as fast as redis-setnx alone", Of: pick(results.AcqRate, "owners=1", "redis-token/goredis"), Over: pick(results.AcqRate, "owners=1", "redis-setnx"), Least: num(1)},
 		{Text: "redis-fenced sends at most 8 commands", Of: pick(results.CmdsPerAcq, "owners=32", "redis-fenced/goredis"), Most: num(8), Every: true},
@@ -30,7 +31,7 @@ func verdicts(t *testing.T) []results.Verdict {
 		if err := c.Check(); err != nil {
 			t.Fatal(err)
 		}
-		list = append(list, c.Judge(runs))
+		list = append(list, c.Judge(runs, 0))
 	}
 	return list
 }
@@ -56,13 +57,13 @@ func TestClaimsMissedByAHair(t *testing.T) {
 		{0.853, 0.9, "0.853"},
 		{1, 0.9999, "1"}, // no more digits tell it from a bound that is itself rounded
 	} {
-		v := results.Verdict{Point: results.Point{Median: c.median}}
+		v := compare.Judgement{Value: c.median}
 		v.Claim.Least, v.Claim.Over.Variants = &c.bound, []string{"peer"}
 		if got := measured(v); got != c.want {
 			t.Errorf("%v of %v is written as %q, want %q", c.median, c.bound, got, c.want)
 		}
 	}
-	v := results.Verdict{Point: results.Point{Median: 800}}
+	v := compare.Judgement{Value: 800}
 	v.Claim.Most = new(float64)
 	if got := measured(v); got != "800" {
 		t.Errorf("a count is written as %q", got)

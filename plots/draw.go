@@ -41,7 +41,9 @@ var ErrEmpty = errors.New("plots: no runs to draw")
 //	handoff              where the time between two owners goes
 //	readwrite            readers and writers against the share of readers, at the
 //	                     most owners; readwrite-owners-N at each other number of them
+//	heat-LOCK            of runs that a fault struck: waits over time; see DrawHeat
 //	rtt, rtt-owners-N    throughput and hand-off against the round trip, likewise
+//	load, load-owners-N  response and achieved rate against the offered rate, likewise
 //
 // Runs of different servers, machines or loads (but for the number of owners)
 // never share a picture: each such set has its own, with what tells it apart as
@@ -77,7 +79,7 @@ func Draw(ctx context.Context, runs []results.Run, dir string) ([]Figure, error)
 	}
 	for _, w := range sweeps() {
 		found := false
-		for _, s := range setsAlong(groups, w.axis) {
+		for _, s := range w.sets(groups) {
 			for _, picture := range w.pictures(&s) {
 				found = true
 				if err := a.add(ctx, s.suffix, picture); err != nil {
@@ -85,7 +87,7 @@ func Draw(ctx context.Context, runs []results.Run, dir string) ([]Figure, error)
 				}
 			}
 		}
-		if !found {
+		if !found && (w.takes == nil || slices.ContainsFunc(groups, func(g results.Group) bool { return w.takes(&g) })) {
 			a.figures = append(a.figures, Figure{Name: w.name, Title: w.title, Missing: w.missing})
 		}
 	}
@@ -97,7 +99,7 @@ type picture func() (p *page, missing string, err error)
 
 // pictures lists what is drawn of s. The most contended load comes first.
 func pictures(s *set) []picture {
-	open := s.groups[0].Load.Rate > 0
+	open := s.groups[0].Load.Open()
 	var list []picture
 	spectrum := func(owners int) picture {
 		return func() (*page, string, error) {
@@ -108,6 +110,7 @@ func pictures(s *set) []picture {
 			return p, missing, err
 		}
 	}
+	list = append(list, s.heats(faulted)...)
 	if !open && s.many() {
 		list = append(list, func() (*page, string, error) { return landscape(s) })
 	}

@@ -42,6 +42,9 @@ func (d drawing) Plot(c draw.Canvas, p *plot.Plot) {
 	at := func(x, y float64) vg.Point {
 		return vg.Point{X: c.X(norm(d.x, p.X, x)), Y: c.Y(norm(d.y, p.Y, y))}
 	}
+	if d.heat != nil {
+		d.heat.draw(c, at)
+	}
 	if d.bars {
 		d.stacked(c, at)
 		return

@@ -109,7 +109,11 @@ func latency(s *set, owners int, open bool) (*page, string, error) {
 	if open {
 		name, what = results.Response, "response time"
 		p.name = "response"
-		p.title = fmt.Sprintf("How late a request gets its lock at %s (%s)", perSecond(s.groups[0].Load.Rate), s.place(owners))
+		at := perSecond(s.groups[0].Load.Rate)
+		if course := s.groups[0].Load.Stages; course != "" {
+			at = string(course) + "/s"
+		}
+		p.title = fmt.Sprintf("How late a request gets its lock at %s (%s)", at, s.place(owners))
 		p.question = "How long after it was due is each request granted, queueing included? Lower and flatter is better."
 	}
 	found, err := spectra(list, owners, name)

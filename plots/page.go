@@ -53,6 +53,7 @@ type panel struct {
 	tally    string    // what the labels behind rows are, written upwards
 
 	story *story // in the place of axes
+	heat  *heat  // behind the lines
 }
 
 // A mark is a horizontal reference line with a word on it.
@@ -100,6 +101,9 @@ func (p *page) dump(w io.Writer) error {
 	for _, n := range p.panels {
 		for _, t := range n.tiles {
 			fmt.Fprintf(&b, "tile\t%s\n", t.dump())
+		}
+		if n.heat != nil {
+			n.heat.dump(&b)
 		}
 		if n.story != nil {
 			b.WriteString(strings.Join(n.story.dump(), "\n") + "\n")

@@ -213,7 +213,7 @@ func (s *sheet) draw(c draw.Canvas) {
 		n.head(c, data)
 		switch {
 		case n.rows:
-			n.entitle(c, data, p, i == 0)
+			n.entitle(c, data, p, i%max(1, s.columns) == 0)
 		case n.spots:
 			n.beside(c, data, p)
 		case n.bars:

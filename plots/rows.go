@@ -45,7 +45,7 @@ func (d drawing) striped(c draw.Canvas, at func(x, y float64) vg.Point) {
 	}
 }
 
-// entitle writes the headings of the first panel at the edge of the page, and the label
+// entitle writes the headings of the first panel of a line of panels at the edge of the page, and the label
 // of each line behind the data.
 func (n *panel) entitle(c, data draw.Canvas, p *plot.Plot, first bool) {
 	if first {

@@ -56,6 +56,8 @@ const (
 	byRTT     = "rtt"    // likewise that of round trips
 	byProcs   = "procs"  // the terminal's table has a column for it
 	byHold    = "hold"
+	byRate    = "rate" // the picture of response against offered load is drawn along it
+	byStages  = "stages"
 )
 
 // parting are the dimensions that keep runs out of one picture.
@@ -74,20 +76,26 @@ func product(s results.Server) string { return cmp.Or(s.Product, s.Kind) }
 // sets splits groups into what may be drawn together, in a fixed order. Nothing
 // is refused: where a file holds several servers, machines or loads, each gets
 // pictures of its own, told apart by the suffix.
-func sets(groups []results.Group) []set { return setsAlong(groups, "") }
+func sets(groups []results.Group) []set { return setsAlong(groups) }
 
-// setsAlong is sets for a picture that is drawn along one dimension: groups that
-// differ in it stay together.
-func setsAlong(groups []results.Group, axis string) []set {
+// setsAlong is sets for a picture or table that runs along some dimensions: groups that
+// differ in these stay together.
+func setsAlong(groups []results.Group, axes ...string) []set {
 	all := parting()
 	if oneOfEachKind(groups) {
 		all = slices.DeleteFunc(all, func(d dimension) bool { return d.Name == byServer })
 	}
-	place := func(*results.Group) string { return "" }
-	if axis != "" {
+	var along []dimension
+	for _, axis := range axes {
 		i := slices.IndexFunc(all, func(d dimension) bool { return d.Name == axis })
-		place = all[i].of
+		along = append(along, all[i])
 		all = slices.Delete(all, i, i+1)
+	}
+	place := func(g *results.Group) (at string) {
+		for _, d := range along {
+			at += d.of(g) + " "
+		}
+		return at
 	}
 	// Those that part only what is crowded join in turn, until no picture has two groups
 	// for one place.

@@ -43,7 +43,7 @@ func (s *set) columns() []column {
 	if slices.ContainsFunc(s.groups, func(g results.Group) bool { return g.Points[results.PoolWaitPerAcq].N > 0 }) {
 		list = append(list, column{"pool-wait/acq", results.PoolWaitPerAcq, nanos, true})
 	}
-	if s.lead().Load.Rate > 0 {
+	if s.lead().Load.Open() {
 		list = forOpen(list)
 	}
 	if slices.ContainsFunc(s.groups, func(g results.Group) bool { return g.Load.Shared > 0 }) {
@@ -101,7 +101,7 @@ func (s *set) ordered() []*results.Group {
 			}
 			return 1
 		}
-		return cmp.Or(cmp.Compare(a.Load.Owners, b.Load.Owners), cmp.Compare(rank(a), rank(b)), cmp.Compare(a.Name(), b.Name()))
+		return cmp.Or(cmp.Compare(a.Load.Owners, b.Load.Owners), cmp.Compare(rank(a), rank(b)), cmp.Compare(a.Name(), b.Name()), cmp.Compare(a.Load.Rate, b.Load.Rate))
 	})
 	return list
 }

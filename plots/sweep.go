@@ -17,7 +17,8 @@ type sweep struct {
 	axis    string                         // the dimension
 	at      func(g *results.Group) float64 // its value
 	draw    func(s *set, owners int) (*page, string, error)
-	missing string // what to say where no set of runs has two values
+	missing string                      // what to say where no set of runs has two values
+	takes   func(g *results.Group) bool // the groups that it is about; nil is all
 }
 
 func sweeps() []sweep {
@@ -26,6 +27,8 @@ func sweeps() []sweep {
 			missing: "all runs have one share of readers; measure several with -shared 0,0.5,0.95"},
 		{name: "rtt", title: rttTitle, axis: byRTT, at: addedTo, draw: rtt,
 			missing: "all runs have one way to their server; measure several with -rtt 0,1ms,5ms"},
+		{name: "load", title: loadTitle, axis: byRate, at: rateOf, draw: offered, takes: func(g *results.Group) bool { return g.Load.Rate > 0 },
+			missing: "no two runs differ in their rate alone; measure several with -rate 100,200,400, or -search"},
 	}
 }
 
@@ -40,6 +43,14 @@ func (w *sweep) sweptOver(s *set) []float64 {
 	}
 	slices.Sort(list)
 	return slices.Compact(list)
+}
+
+// sets are those of all that the picture along w is drawn of.
+func (w *sweep) sets(all []results.Group) []set {
+	if w.takes != nil {
+		all = slices.DeleteFunc(slices.Clone(all), func(g results.Group) bool { return !w.takes(&g) })
+	}
+	return setsAlong(all, w.axis)
 }
 
 // sweptAt lists the numbers of owners at which s has several values along w,
@@ -65,7 +76,7 @@ func sweptIn(all []results.Group) func(results.Group) bool {
 	in := make(map[at]bool)
 	of := func(g *results.Group) at { return at{g.Name(), g.Trial, g.Runs[0].Session} }
 	for _, w := range sweeps() {
-		for _, s := range setsAlong(all, w.axis) {
+		for _, s := range w.sets(all) {
 			owners := w.sweptAt(&s)
 			for i := range s.groups {
 				if slices.Contains(owners, s.groups[i].Load.Owners) {

@@ -74,7 +74,7 @@ func swept(t *testing.T, axis string, runs []results.Run) []*page {
 		if w.axis != axis {
 			continue
 		}
-		for _, s := range setsAlong(results.Groups(runs), axis) {
+		for _, s := range w.sets(results.Groups(runs)) {
 			for _, picture := range w.pictures(&s) {
 				p, missing, err := picture()
 				if err != nil || missing != "" {
@@ -88,6 +88,28 @@ func swept(t *testing.T, axis string, runs []results.Run) []*page {
 	return list
 }
 
+// loaded makes runs of an open loop whose response has a knee, judged by an SLO.
+func loaded(t testing.TB, owners []int, blocks int) []results.Run {
+	t.Helper()
+	slo := results.SLO{{Metric: results.Response + "-p99-ns", Below: 20 * time.Millisecond}}
+	var runs []results.Run
+	for _, rate := range []float64{100, 200, 400, 600, 800} {
+		for _, r := range synthetic(t, []string{"goredis"}, owners, blocks) {
+			r.ID += count(rate)
+			r.Load.Rate, r.Load.Hold.Mean = rate, time.Millisecond
+			most := map[string]float64{"redis-token": 900, "redis-getset": 700}[r.Algo]
+			for q, times := range map[string]float64{"p50": 0.7, "p99": 4.6, "p99.9": 6.9} {
+				r.Metrics[results.Response+"-"+q+"-ns"] = times * 1e9 / max(most-rate, 20)
+			}
+			r.Metrics[results.AcqRate] = min(rate, most)
+			says := slo.Judge(&r)
+			r.SLO = &says
+			runs = append(runs, r)
+		}
+	}
+	return runs
+}
+
 func TestSweeps(t *testing.T) {
 	keep := []string{"local-mutex", "local-none", "redis-token", "redis-getset", "redis-fenced"}
 	some := func(runs []results.Run) []results.Run {
@@ -99,6 +121,7 @@ func TestSweeps(t *testing.T) {
 		want []string
 	}{
 		{byRTT, some(farther(t, []string{"goredis", "redigo"}, []int{1, 32}, 2)), []string{"rtt", "rtt-owners-1"}},
+		{byRate, slices.DeleteFunc(loaded(t, []int{8}, 2), func(r results.Run) bool { return r.Algo != "redis-token" && r.Algo != "redis-getset" }), []string{"load"}},
 		{byShared, some(shared(t, []int{8, 32}, 2)), []string{"readwrite", "readwrite-owners-8"}},
 	} {
 		var names []string
@@ -169,13 +192,16 @@ func TestDrawSweeps(t *testing.T) {
 func TestSweepGaps(t *testing.T) {
 	for _, w := range sweeps() {
 		runs := farther(t, []string{"goredis"}, []int{8}, 1)
-		if w.axis == byShared {
+		switch w.axis {
+		case byShared:
 			runs = shared(t, []int{8}, 1)
+		case byRate:
+			runs = loaded(t, []int{8}, 1)
 		}
 		for i := range runs {
 			runs[i].Metrics = nil
 		}
-		for _, s := range setsAlong(results.Groups(runs), w.axis) {
+		for _, s := range w.sets(results.Groups(runs)) {
 			for _, picture := range w.pictures(&s) {
 				if p, missing, err := picture(); err != nil || missing == "" || p.title == "" {
 					t.Errorf("%s without a number: %q, %v", w.name, missing, err)

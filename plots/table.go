@@ -18,7 +18,13 @@ func Table(w io.Writer, runs []results.Run) error {
 	if len(runs) == 0 {
 		return ErrEmpty
 	}
-	for i, s := range setsAlong(results.Groups(runs), byProcs) {
+	// The columns of open and closed loops are not the same.
+	var all []set
+	groups := results.Groups(runs)
+	for _, open := range []bool{false, true} {
+		all = append(all, setsAlong(slices.DeleteFunc(slices.Clone(groups), func(g results.Group) bool { return g.Load.Open() != open }), byProcs, byRate)...)
+	}
+	for i, s := range all {
 		if i > 0 {
 			if _, err := fmt.Fprintln(w); err != nil {
 				return err
@@ -49,6 +55,9 @@ func (s *set) fields() (list []field) {
 	sum := func(metric string) func(g *results.Group) string {
 		return func(g *results.Group) string { return tallied(g, metric) }
 	}
+	if some(func(g results.Group) bool { return g.Load.Rate != s.groups[0].Load.Rate }) {
+		add("rate", func(g *results.Group) string { return perSecond(g.Load.Rate) })
+	}
 	if some(func(g results.Group) bool { return g.Env.Processes > 0 }) {
 		add("procs", processes)
 	}
@@ -72,6 +81,11 @@ func (s *set) fields() (list []field) {
 	}
 	add("violations", sum(results.Violations))
 	add("errors", sum(results.Errors))
+	if some(func(g results.Group) bool {
+		return slices.ContainsFunc(g.Runs, func(r results.Run) bool { return r.SLO != nil })
+	}) {
+		add("SLO", objective)
+	}
 	return list
 }
 
@@ -171,33 +185,9 @@ func mostGaveUp(list []*results.Group) string {
 	return "most waits gave up: " + strings.Join(rows, ", ") + "; the percentiles would be those of the few that got in"
 }
 
-func (s *set) text(w io.Writer) error {
-	list := s.ordered()
-	var b strings.Builder
-	for _, r := range promises(list) {
-		b.WriteString(r.text + "\n")
-	}
-	for _, one := range s.servers() {
-		b.WriteString(server(one).text + "\n")
-	}
-	fmt.Fprintf(&b, "Load: %s; %s.\n", load(list), repeats(list))
-	fields := s.fields()
-	// Not text/tabwriter, which aligns all columns to one side.
-	rows := [][]string{{"owners", "variant"}}
-	for _, f := range fields {
-		rows[0] = append(rows[0], f.head)
-	}
-	var notes []string
-	for _, g := range list {
-		row := []string{fmt.Sprint(g.Load.Owners), g.Name()}
-		for _, f := range fields {
-			row = append(row, f.of(g))
-		}
-		if note := believed(g, &notes); note != "yes" {
-			row = append(row, "valid: "+strings.ReplaceAll(note, "*", ""))
-		}
-		rows = append(rows, row)
-	}
+// aligned writes rows whose second column is a name, and the others numbers. (text/tabwriter
+// aligns all columns to one side.)
+func aligned(b *strings.Builder, rows [][]string) {
 	widths := make([]int, len(rows[0]))
 	for _, row := range rows {
 		for i := range widths {
@@ -215,6 +205,35 @@ func (s *set) text(w io.Writer) error {
 		}
 		b.WriteString(strings.Join(row, "  ") + "\n")
 	}
+}
+
+func (s *set) text(w io.Writer) error {
+	list := s.ordered()
+	var b strings.Builder
+	for _, r := range promises(list) {
+		b.WriteString(r.text + "\n")
+	}
+	for _, one := range s.servers() {
+		b.WriteString(server(one).text + "\n")
+	}
+	fmt.Fprintf(&b, "Load: %s; %s.\n", load(list), repeats(list))
+	fields := s.fields()
+	rows := [][]string{{"owners", "variant"}}
+	for _, f := range fields {
+		rows[0] = append(rows[0], f.head)
+	}
+	var notes []string
+	for _, g := range list {
+		row := []string{fmt.Sprint(g.Load.Owners), g.Name()}
+		for _, f := range fields {
+			row = append(row, f.of(g))
+		}
+		if note := believed(g, &notes); note != "yes" {
+			row = append(row, "valid: "+strings.ReplaceAll(note, "*", ""))
+		}
+		rows = append(rows, row)
+	}
+	aligned(&b, rows)
 	if note := mostGaveUp(list); note != "" {
 		b.WriteString(note + "\n")
 	}
@@ -224,6 +243,7 @@ func (s *set) text(w io.Writer) error {
 	for _, line := range findings(list) {
 		b.WriteString(line + "\n")
 	}
+	writeStages(&b, list)
 	_, err := io.WriteString(w, strings.ReplaceAll(b.String(), space, " "))
 	return err
 }

@@ -23,8 +23,9 @@ type tile struct {
 
 // A swatch is a sample of what stands in a picture, and what it means.
 type swatch struct {
-	tile  *tile // of a matrix
-	mark  glyph // of a timeline
+	tile  *tile  // of a matrix
+	mark  glyph  // of a timeline
+	fill  uint32 // of a heat map: its colour
 	words string
 }
 
@@ -132,11 +133,7 @@ func (g *tiling) paint(c draw.Canvas) {
 	for _, f := range g.fills {
 		var p vg.Path
 		for _, r := range f.boxes {
-			p.Move(r.Min)
-			p.Line(vg.Point{X: r.Max.X, Y: r.Min.Y})
-			p.Line(r.Max)
-			p.Line(vg.Point{X: r.Min.X, Y: r.Max.Y})
-			p.Close()
+			rectangle(&p, r)
 		}
 		c.SetColor(hex(f.rgb))
 		c.Fill(p)
@@ -236,12 +233,18 @@ func (s *sheet) legend(c draw.Canvas, y vg.Length) {
 	for _, row := range rows {
 		x := border
 		for _, w := range row {
-			if w.tile != nil {
+			switch {
+			case w.tile != nil:
 				var g tiling
 				g.add(w.tile, vg.Rectangle{Min: vg.Point{X: x, Y: y - 4.8}, Max: vg.Point{X: x + 15, Y: y + 4.8}})
 				g.paint(c)
 				g.write(c)
-			} else {
+			case w.fill != 0:
+				var box vg.Path
+				rectangle(&box, vg.Rectangle{Min: vg.Point{X: x, Y: y - 4.8}, Max: vg.Point{X: x + 15, Y: y + 4.8}})
+				c.SetColor(hex(w.fill))
+				c.Fill(box)
+			default:
 				w.mark.draw(c, x, y)
 			}
 			c.FillText(style(captionSize, ink(), false), vg.Point{X: x + swatchWidth, Y: y}, w.words)

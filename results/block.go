@@ -74,5 +74,5 @@ func Uneven(runs []Run) (list []Run) {
 
 // evens reports whether r is a yardstick by which blocks are judged.
 func evens(r *Run) bool {
-	return r.Algo == YardstickOf(r.Load) && r.Load.Rate == 0 && r.Load.Ops == 0 && r.Load.Hold.Mean >= minEvenHolds
+	return r.Algo == YardstickOf(r.Load) && !r.Load.Open() && r.Load.Ops == 0 && r.Load.Hold.Mean >= minEvenHolds
 }

@@ -48,7 +48,14 @@ func (r *Run) Check() error {
 			return err
 		}
 	}
-	return nil
+	return r.checkSeries()
+}
+
+func (r *Run) checkSeries() error {
+	if r.Series == nil {
+		return nil
+	}
+	return r.Series.Heat.check()
 }
 
 func (r *Run) checkSchema() error {

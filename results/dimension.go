@@ -67,13 +67,14 @@ type Kind int
 
 // The kinds of values.
 const (
-	Text  Kind = iota // ordered by its letters; no flag has it
-	Whole             // a whole number
-	Real              // a number
-	Share             // a part of 1
-	Span              // a duration
-	Times             // a Dist
-	Flag              // yes or no
+	Text   Kind = iota // ordered by its letters; no flag has it
+	Whole              // a whole number
+	Real               // a number
+	Share              // a part of 1
+	Span               // a duration
+	Times              // a Dist
+	Flag               // yes or no
+	Course             // Stages; its commas stand within one value
 )
 
 // A Settings is what the flags of a trial say beside its variant.
@@ -206,7 +207,7 @@ func (d Dimension) Number(value string) float64 {
 // parse reads a value and checks its bounds.
 func (d Dimension) parse(text string) (any, error) {
 	v, err := d.read(text)
-	if err == nil && !d.within(v) || err != nil && d.Kind != Times {
+	if err == nil && !d.within(v) || err != nil && d.Kind != Times && d.Kind != Course {
 		return nil, errors.New(d.wants())
 	}
 	return v, err
@@ -227,6 +228,8 @@ func (d Dimension) read(text string) (any, error) {
 		return ParseDist(text)
 	case Flag:
 		return strconv.ParseBool(text)
+	case Course:
+		return ParseStages(text)
 	}
 	return text, nil
 }
@@ -297,6 +300,8 @@ func assign(p, v any) {
 		*p = v.(time.Duration)
 	case *Dist:
 		*p = v.(Dist)
+	case *Stages:
+		*p = v.(Stages)
 	}
 }
 
@@ -315,6 +320,8 @@ func text(p any) string {
 		return p.String()
 	case *Dist:
 		return p.String()
+	case *Stages:
+		return string(*p)
 	}
 	return ""
 }
@@ -323,7 +330,7 @@ func text(p any) string {
 func (l Load) Check() error {
 	r := Run{Load: l}
 	for _, d := range Dimensions() {
-		if d.load == nil || d.Quiet && d.Min > 0 && d.Number(d.Value(&r)) == 0 { // not given
+		if d.load == nil || d.Kind == Course && l.Stages == "" || d.Quiet && d.Min > 0 && d.Number(d.Value(&r)) == 0 { // not given
 			continue
 		}
 		if _, err := d.parse(d.Value(&r)); err != nil {

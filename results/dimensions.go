@@ -20,6 +20,8 @@ const (
 
 	// MaxTTL bounds the durations of a lock's configuration. Locks take no longer ones.
 	MaxTTL = 100 * 365 * 24 * time.Hour
+
+	maxRate = 1e9 // arrivals a second
 )
 
 // Dimensions lists every dimension, in the order of the names of trials. A new one is an
@@ -72,9 +74,12 @@ func Dimensions() []Dimension {
 		{Name: "think", Kind: Times, Default: "0s", Max: longest, Parts: Apart, Caption: "think {}",
 			Help: "`times` between a release and the next acquire, as for -hold",
 			load: func(l *Load) any { return &l.Think }},
-		{Name: "rate", Kind: Real, Default: "0", Max: 1e9, Parts: Apart, Caption: "open loop, {}/s offered", Otherwise: "closed loop",
+		{Name: "rate", Kind: Real, Default: "0", Max: maxRate, Parts: Apart, Caption: "open loop, {}/s offered", Otherwise: "closed loop",
 			Help: "open loop: `arrivals` a second; 0 is a closed loop",
 			load: func(l *Load) any { return &l.Rate }},
+		{Name: "stages", Kind: Course, Parts: Apart, Caption: "open loop in stages of {}/s",
+			Help: "`stages` of an open loop whose rate changes, each a time and a rate, such as 10s:100,30s:500 for a burst; in the place of -rate and -for",
+			load: func(l *Load) any { return &l.Stages }},
 		{Name: "wait", Kind: Span, Default: "0s", Max: longest, Parts: Apart, Caption: "waits bounded by {}",
 			Help: "`bounds` of one acquire; 0s waits to the end",
 			load: func(l *Load) any { return &l.Wait }},

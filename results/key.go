@@ -30,8 +30,8 @@ func values(r *Run, meant func(Dimension) bool) string {
 	return b.String()
 }
 
-// differ names the dimensions in which a and b differ, with both values, or is "".
-func differ(a, b *Run) string {
+// Differ names the dimensions in which a and b differ, with both values, or is "".
+func Differ(a, b *Run) string {
 	var list []string
 	for _, d := range Dimensions() {
 		if x, y := d.At(a), d.At(b); x != y {

@@ -21,6 +21,8 @@ func other(d Dimension, value string) string {
 		return (time.Duration(d.Number(value)) + time.Millisecond).String()
 	case Flag:
 		return strconv.FormatBool(value != "true")
+	case Course:
+		return "2s:10,1s:50"
 	}
 	return value
 }
@@ -52,7 +54,7 @@ func TestIdentity(t *testing.T) {
 		if groups := Groups([]Run{a, b}); len(groups) != 2 {
 			t.Errorf("%s: %d rows for two runs that differ in it", d.Name, len(groups))
 		}
-		if got := differ(&a, &b); got == "" {
+		if got := Differ(&a, &b); got == "" {
 			t.Errorf("nothing differs, but for %s", d.Name)
 		}
 	}

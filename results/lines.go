@@ -13,7 +13,7 @@ import (
 
 // A record is what a file holds one of in each line, beside runs.
 type record interface {
-	Cell | Sale
+	Cell | Sale | Forecast
 	// schema is the version that was stored, and the one that this program reads; what is
 	// the name of a record.
 	schema() (stored, known int, what string)

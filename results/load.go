@@ -36,8 +36,10 @@ type Load struct {
 	Hold  Dist `json:"hold"`  // time inside the lock, as asked
 	Think Dist `json:"think"` // closed loop: time between a release and the next acquire
 
-	Rate float64       `json:"rate"`    // arrivals a second (Poisson, open loop); 0 is a closed loop
-	Wait time.Duration `json:"wait_ns"` // bound of one acquire; 0 waits until the run ends
+	Rate float64 `json:"rate"` // arrivals a second (Poisson, open loop); 0 is a closed loop
+	// Stages is an open loop whose rate changes, in the place of Rate; For is then their total.
+	Stages Stages        `json:"stages,omitempty"`
+	Wait   time.Duration `json:"wait_ns"` // bound of one acquire; 0 waits until the run ends
 
 	Warmup time.Duration `json:"warmup_ns"` // least time before measuring
 	For    time.Duration `json:"for_ns"`    // measured window

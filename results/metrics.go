@@ -30,6 +30,7 @@ const (
 	Lag           = "lag"            // from there to called: the harness's own lateness; open loop only
 	Wait          = "wait"           // queue + acquire, which is response − lag: what lock and load did; open loop only
 	Failed        = "failed"         // called → gave up, of acquires that ended without a grant
+	Free          = "free"           // acquire of a key that nobody held or waited for
 	Handoff       = "handoff"        // from the call of Release to the next grant of that key, where somebody waited
 
 	// The two parts of each hand-off, which add up to it: they have its count, and
@@ -89,7 +90,10 @@ const (
 	// release and failed. Absent where the client tells of no pool.
 	PoolWaitPerAcq = "pool-wait-ns/acq"
 
-	SrvCmdsPerAcq = "srv-cmds/acq"      // commands that the server executed, those inside scripts included
+	// SrvCmdsPerAcq are the commands that the server executed, those inside scripts
+	// included. PostgreSQL counts transactions, and each of its sessions reports them up
+	// to some seconds late: a short window misses a part of them.
+	SrvCmdsPerAcq = "srv-cmds/acq"
 	SrvCPUPerAcq  = "srv-cpu-ns/acq"    // CPU time of the server
 	SrvNetPerAcq  = "srv-net-bytes/acq" // bytes in and out of the server
 	CliCPUPerAcq  = "cli-cpu-ns/acq"    // CPU time of this process; the harness, the embedded Redis and the proxies of Load.RTT included
@@ -121,6 +125,7 @@ func percentiles() []percentile {
 // Better tells in which direction a metric improves: "higher", "lower", or ""
 // for one that describes and does not judge.
 func Better(name string) string {
+	name = withoutStage(name)
 	switch name {
 	case AcqRate, Efficiency, Jain, JainW, Overlap:
 		return "higher"

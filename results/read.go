@@ -19,9 +19,12 @@ var errLongLine = errors.New("line too long for a run")
 
 // Read yields the runs of a results file and, in the place of each line that
 // holds none, an error that begins with "name:line:" and says what is wrong
-// with it; then it goes on with the next line. Empty lines are passed over.
+// with it; then it goes on with the next line. Empty lines and searches are passed over.
 // After an error of r itself it ends.
-func Read(r io.Reader, name string) iter.Seq2[Run, error] {
+func Read(r io.Reader, name string) iter.Seq2[Run, error] { return readRuns(r, name, nil) }
+
+// readRuns is Read, which gives each search to found, unless that is nil.
+func readRuns(r io.Reader, name string, found func(Search)) iter.Seq2[Run, error] {
 	return func(yield func(Run, error) bool) {
 		in := bufio.NewReaderSize(r, 1<<16)
 		for number := 1; ; number++ {
@@ -33,7 +36,14 @@ func Read(r io.Reader, name string) iter.Seq2[Run, error] {
 			broken := err != nil && !errors.Is(err, errLongLine)
 			var run Run
 			line = bytes.TrimSpace(line)
-			if err == nil && len(line) > 0 {
+			switch {
+			case err == nil && isSearch(line):
+				var one Search
+				if one, err = parseSearch(line); err == nil && found != nil {
+					found(one)
+				}
+				line = nil
+			case err == nil && len(line) > 0:
 				run, err = parse(line)
 			}
 			if err != nil {
@@ -116,17 +126,37 @@ func explain(err error, line []byte) error {
 // that was read before, from another file or the same, is an error too: it is
 // not a second observation. One that was measured again is passed over, see [Latest].
 func ReadFiles(names ...string) ([]Run, []error) {
-	runs, _, errs := readFiles(names, false)
-	return runs, errs
+	all, errs := readFiles(names, false)
+	return all.Runs, errs
+}
+
+// Contents are what results files hold.
+type Contents struct {
+	Runs     []Run
+	Cells    []Cell
+	Searches []Search
 }
 
 // ReadAllFiles is [ReadFiles] for files of runs and for files of cells, which their first
 // line tells apart. A file of cells with a bad line is an error as a whole.
-func ReadAllFiles(names ...string) ([]Run, []Cell, []error) { return readFiles(names, true) }
+func ReadAllFiles(names ...string) ([]Run, []Cell, []error) {
+	all, errs := readFiles(names, true)
+	return all.Runs, all.Cells, errs
+}
+
+// ReadContents is [ReadAllFiles] with the searches beside the runs.
+func ReadContents(names ...string) (Contents, []error) { return readFiles(names, true) }
 
 // readFiles opens each file once: it may be a pipe.
-func readFiles(names []string, mixed bool) (runs []Run, cells []Cell, errs []error) {
-	seen := make(map[string]string) // run id → file
+func readFiles(names []string, mixed bool) (all Contents, errs []error) {
+	seen := make(map[string]string)   // run id → file
+	searched := make(map[string]bool) // by id
+	found := func(s Search) {
+		if !searched[s.ID] {
+			searched[s.ID] = true
+			all.Searches = append(all.Searches, s)
+		}
+	}
 	for _, name := range names {
 		f, err := os.Open(name)
 		if err != nil {
@@ -139,11 +169,11 @@ func readFiles(names []string, mixed bool) (runs []Run, cells []Cell, errs []err
 			if err != nil {
 				errs = append(errs, err)
 			}
-			cells = append(cells, list...)
+			all.Cells = append(all.Cells, list...)
 			_ = f.Close() // nothing was written
 			continue
 		}
-		for run, err := range Read(in, name) {
+		for run, err := range readRuns(in, name, found) {
 			first, again := seen[run.ID]
 			switch {
 			case err != nil:
@@ -152,12 +182,13 @@ func readFiles(names []string, mixed bool) (runs []Run, cells []Cell, errs []err
 				errs = append(errs, fmt.Errorf("%s: run %s is also in %s: counted once", name, run.ID, first))
 			default:
 				seen[run.ID] = name
-				runs = append(runs, run)
+				all.Runs = append(all.Runs, run)
 			}
 		}
 		_ = f.Close() // nothing was written
 	}
-	return Latest(runs), cells, errs
+	all.Runs = Latest(all.Runs)
+	return all, errs
 }
 
 // beginsWithCell looks at the first line of in, and takes nothing from it.

@@ -77,6 +77,9 @@ type Run struct {
 	// Metrics counts them all.
 	Violations []Violation `json:"violations,omitempty"`
 
+	// SLO is what the objective that was asked for says of the run; nil if none was.
+	SLO *Judgement `json:"slo,omitempty"`
+
 	// Verdict is one sentence for a run that judges something; "" for a plain
 	// measurement.
 	Verdict string `json:"verdict,omitempty"`
@@ -147,6 +150,10 @@ type Valid struct {
 	// Disturbed is set if all reasons lie outside of lock, load and harness: somebody else
 	// used the machine. To measure again may help.
 	Disturbed bool `json:"disturbed,omitempty"`
+	// Limit is what kept the run from telling what the lock can do: HarnessLimit where the
+	// processes of the owners were late, MachineLimit where they and the servers filled the
+	// machine, which leaves the run valid; "" for neither.
+	Limit string `json:"limit,omitempty"`
 	// Findings are what a reader has to know of a run, valid or not: what the lock did,
 	// such as to starve its owners, and where the machine was the limit.
 	Findings []string `json:"findings,omitempty"`
@@ -165,9 +172,15 @@ type Series struct {
 	Window     time.Duration `json:"window_ns"`
 	Grants     []int64       `json:"grants"`                   // in each window
 	AcquireP50 []int64       `json:"acquire_p50_ns,omitempty"` // of the grants of each window, 0 if there was none
+	// Backlog is how many arrivals of an open loop were due and not granted at the end of
+	// each window.
+	Backlog []int64 `json:"backlog,omitempty"`
 	// OwnerGrants is the number of grants of each owner in the measured window,
 	// in the order of the owners.
 	OwnerGrants []int64 `json:"owner_grants,omitempty"`
+	// Heat is nil for a run that was bounded by a number of operations, or stored before
+	// there was any.
+	Heat *Heat `json:"heat,omitempty"`
 }
 
 // Env is what the machine was like. A string is "" and a number 0 where it

@@ -61,7 +61,7 @@ func ours(f io.ReaderAt, size int64) error {
 	}
 	const begin = `{"schema":` // as the fields of Run stand
 	line = bytes.TrimSpace(line)
-	if head := string(line); strings.HasPrefix(begin, head) || strings.HasPrefix(head, begin) {
+	if head := string(line); strings.HasPrefix(begin, head) || strings.HasPrefix(head, begin) || isSearch(line) {
 		return nil
 	}
 	_, err = parse(line)
@@ -97,7 +97,11 @@ func (w *Writer) Write(r *Run) error {
 	if err != nil {
 		return fmt.Errorf("run %s of %s: %w", r.ID, r.Trial, err)
 	}
+	return w.line(line)
+}
 
+// line appends one line, which is on the disk when it returns nil.
+func (w *Writer) line(line []byte) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if !w.atLineStart() {

@@ -14,12 +14,9 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"os/signal"
-	"syscall"
 	"time"
 
-	"github.com/redis/go-redis/v9/logging"
-
+	"github.com/lockbench/lockbench/bench"
 	"github.com/lockbench/lockbench/harness"
 	"github.com/lockbench/lockbench/harness/server"
 	"github.com/lockbench/lockbench/impls"
@@ -34,15 +31,7 @@ const (
 )
 
 func main() {
-	logging.Disable()             // go-redis would write among the lines for people
-	harness.Work(impls.All(), "") // for the process in which the owners of redis-handoff live
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	// A second signal ends the program at once. Not the one that timeout(1) sends to the
-	// group of the process right after the first.
-	context.AfterFunc(ctx, func() { time.AfterFunc(time.Second, stop) })
-	status := run(ctx, os.Args[1:], os.Stdout, os.Stderr)
-	stop()
-	os.Exit(status)
+	os.Exit(bench.Program("", func(ctx context.Context) int { return run(ctx, os.Args[1:], os.Stdout, os.Stderr) }))
 }
 
 // run is main without the process.
