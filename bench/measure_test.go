@@ -27,7 +27,8 @@ func TestWindowGrows(t *testing.T) {
 	}
 	runs := stored(t, out)
 	for _, r := range runs {
-		if l := r.Load; l.Grown < 4 || l.Grown != runs[0].Load.Grown || l.For != time.Duration(l.Grown)*300*time.Millisecond || r.Starves() && l.Grown < defaultGrow {
+		first := r.Block == runs[0].Block // the other takes its window over, and may have been disturbed
+		if l := r.Load; l.Grown < 4 || l.Grown != runs[0].Load.Grown || l.For != time.Duration(l.Grown)*300*time.Millisecond || first && r.Starves() && l.Grown < defaultGrow {
 			t.Errorf("block %d: window %v, %d times as long, longest wait %v", r.Block, l.For, l.Grown, time.Duration(r.Metrics[results.LongestWait]))
 		}
 	}
