@@ -62,6 +62,9 @@ func cost(s *set) (*page, string, error) {
 	if len(parts) == 1 {
 		how += " " + clientsNote(list)
 	}
+	if slices.ContainsFunc(list, func(v series) bool { return v.groups[0].Server.Kind == "postgresql" }) {
+		how += " PostgreSQL counts transactions, and reports some of them after the window: its commands are too few."
+	}
 	gone := ""
 	if len(missing) > 0 {
 		gone = "Not told by the server: " + strings.Join(missing, ", ") + "."
