@@ -141,15 +141,25 @@ func span5(i capacity.Interval) string {
 }
 
 func (p *planWriter) can(n capacity.Need, list []capacity.Choice) {
-	rows := [][]string{{"CAN", "SERVES", "SERVERS", "CONNECTIONS", "WAIT P50", "WAIT P99 (5–95 %)", "HOTTEST KEY", "SERVER CPU", "CPU S / MILLION", "EXHAUSTED", "MODEL'S ERROR"}}
+	rows := [][]string{{"CAN", "SERVES", "SERVERS", "CONNECTIONS", "RAM", "WAIT P50", "WAIT P99 (5–95 %)", "HOTTEST KEY", "SERVER CPU", "CPU S / MILLION", "EXHAUSTED", "MODEL'S ERROR"}}
 	for _, c := range list {
 		rows = append(rows, []string{
-			c.Name, string(c.Order), fmt.Sprint(c.Servers), fmt.Sprint(c.Connections), capacity.Short(c.Peak.P50.Mid).String(), span5(c.Peak.P99),
+			c.Name, string(c.Order), fmt.Sprint(c.Servers), fmt.Sprint(c.Connections), ram(c), capacity.Short(c.Peak.P50.Mid).String(), span5(c.Peak.P99),
 			percent(c.Peak.Hottest), percent(c.Peak.Server), fmt.Sprintf("%.0f at %.0f/s", c.Bill.PerMillion(), c.Bill.At), exhausted(c.Exhausted), modelError(c.Errors),
 		})
 	}
 	p.table(rows)
 }
+
+// ram is what all servers of c have in RAM.
+func ram(c capacity.Choice) string {
+	if c.Memory == nil {
+		return "not told"
+	}
+	return megabytes(c.Bytes)
+}
+
+func megabytes(bytes float64) string { return fmt.Sprintf("%.0f MB", bytes/1e6) }
 
 func exhausted(e *capacity.Exhaustion) string {
 	switch {
@@ -195,6 +205,15 @@ func (p *planWriter) first(c capacity.Choice) {
 	}
 	if c.Bill.PerAcq > 0 {
 		p.item(fmt.Sprintf("The bill was measured at %.0f/s. A server that idles between commands spends more on each, so at fewer it is higher.", c.Bill.At))
+	}
+	if m := c.Memory; m != nil {
+		text := fmt.Sprintf("Its servers had %s in RAM with %d owners", megabytes(m.Resident), m.Owners)
+		if m.PerOwner > 0 {
+			text += fmt.Sprintf(", of which each owner with its connections has %.0f kB", m.PerOwner/1e3)
+		} else {
+			text += "; what each owner adds to that they do not tell"
+		}
+		p.item(text + ".")
 	}
 	if u := c.Scaling; u != nil {
 		if why := u.Rejected(); why != "" {

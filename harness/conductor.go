@@ -38,6 +38,7 @@ type seen struct {
 	warmup, length time.Duration // as achieved
 	unsettled      bool          // throughput still moved when warm-up had to end
 	idleCPU        float64       // see idle
+	empty          float64       // bytes that the server kept before a client was connected
 	before, after  cost
 	cores          int  // that the workers could use
 	served         bool // the variant needs a server

@@ -14,7 +14,8 @@ import (
 type cost struct {
 	Counts // of all workers
 	server server.Usage
-	starts int // see server.Server.Restarts
+	memory float64 // see server.Server.Memory
+	starts int     // see server.Server.Restarts
 	use    machineUse
 	at     int64 // reading of the run's clock
 }
@@ -24,12 +25,9 @@ type cost struct {
 // grants of the same time.
 func (c *conductor) readCost(ctx context.Context) (cost, error) {
 	var all cost
-	all.server = server.Usage{Cmds: math.NaN(), NetBytes: math.NaN(), CPU: math.NaN()}
+	all.server, all.memory = c.usage(ctx), math.NaN()
 	if c.server != nil {
-		// A server that does not answer leaves NaN, which is left out.
-		if u, err := c.server.Usage(ctx); err == nil {
-			all.server = u
-		}
+		all.memory = c.server.Memory()
 		all.starts = c.server.Restarts()
 	}
 	all.at = c.clock.now()
@@ -37,6 +35,17 @@ func (c *conductor) readCost(ctx context.Context) (cost, error) {
 	all.Counts = counts
 	all.use, _ = readMachine()
 	return all, err
+}
+
+// usage is that of the server, all NaN, which is left out, where it does not answer.
+func (c *conductor) usage(ctx context.Context) server.Usage {
+	if c.server != nil {
+		if u, err := c.server.Usage(ctx); err == nil {
+			return u
+		}
+	}
+	nan := math.NaN()
+	return server.Usage{Cmds: nan, NetBytes: nan, CPU: nan, Kept: nan}
 }
 
 // counts are those of all workers.
@@ -55,7 +64,7 @@ func (c *conductor) counts(ctx context.Context) (Counts, error) {
 }
 
 // putCost writes what the window cost, for each grant. What is not known is absent.
-func (s *seen) putCost(m results.Metrics) {
+func (s *seen) putCost(m results.Metrics, owners int) {
 	a, b := s.before, s.after
 	grants := float64(b.Grants - a.Grants)
 	put := func(name string, v float64) {
@@ -67,6 +76,10 @@ func (s *seen) putCost(m results.Metrics) {
 		put(results.CliCPUShare, (b.CPU-a.CPU)/(float64(b.at-a.at)*float64(s.cores)))
 	}
 	put(results.SrvIdleCPU, s.idleCPU)
+	put(results.SrvMem, b.memory)
+	if grown := b.server.Kept - s.empty; grown > 0 && a.starts == b.starts {
+		put(results.WaitersMem, grown/float64(owners))
+	}
 	if grants <= 0 {
 		return
 	}

@@ -27,8 +27,12 @@ func TestCostBeyondIdle(t *testing.T) {
 			before:  cost{server: server.Usage{CPU: 1e6}, at: int64(time.Second), Counts: Counts{Grants: 7}},
 			after:   cost{server: server.Usage{CPU: 51e6}, at: int64(3 * time.Second), Counts: Counts{Grants: 17}},
 		}
+		s.empty, s.after.server.Kept, s.after.memory = 100, 400, 5000
 		m := results.Metrics{}
-		s.putCost(m)
+		s.putCost(m, 3)
+		if m[results.WaitersMem] != 100 || m[results.SrvMem] != 5000 {
+			t.Errorf("three owners for whom a server keeps 300 bytes more: %v", m)
+		}
 		if m[results.SrvCPUPerAcq] != 5e6 {
 			t.Errorf("%v", m)
 		}
@@ -41,7 +45,7 @@ func TestCostBeyondIdle(t *testing.T) {
 	// Nobody was granted anything, and yet the server took its time.
 	s := &seen{idleCPU: 4e6}
 	m := results.Metrics{}
-	s.putCost(m)
+	s.putCost(m, 1)
 	if _, ok := m[results.SrvLoadCPUPerAcq]; ok || m[results.SrvIdleCPU] != 4e6 {
 		t.Errorf("without grants: %v", m)
 	}

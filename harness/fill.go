@@ -61,7 +61,7 @@ func (o *outcome) fill(run *results.Run) error {
 			m[results.WriterWait] = float64(all.LongestWrite)
 		}
 	}
-	o.putCost(m)
+	o.putCost(m, l.Owners)
 	o.putWitness(run)
 	if complete && interval > 0 {
 		series.AcquireP50 = medians(log, o.start, int64(interval), len(series.Grants))

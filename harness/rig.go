@@ -110,6 +110,7 @@ func (r *Rig) run(ctx context.Context, t Trial, tweak tweaks) (results.Run, erro
 	if err := fault.Check(t.Faults, c.faultEnv(time.Time{})); err != nil {
 		return results.Run{}, err
 	}
+	c.seen.empty = c.usage(ctx).Kept
 	is, err := c.prepare(ctx, tweak.spec)
 	if err != nil {
 		return results.Run{}, err

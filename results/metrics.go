@@ -96,10 +96,19 @@ const (
 	SrvCmdsPerAcq = "srv-cmds/acq"
 	SrvCPUPerAcq  = "srv-cpu-ns/acq"    // CPU time of the server
 	SrvNetPerAcq  = "srv-net-bytes/acq" // bytes in and out of the server
-	CliCPUPerAcq  = "cli-cpu-ns/acq"    // CPU time of this process; the harness, the embedded Redis and the proxies of Load.RTT included
-	CliAllocs     = "cli-allocs/acq"    // heap objects allocated by this process
-	CliCPUShare   = "cli-cpu-share"     // CPU time of this process ÷ (window × GOMAXPROCS)
-	LittleError   = "little-error"      // |N − X·R| ÷ N, Little's law over the measured window; closed loop only. It is off by the waits that the ends of the window cut
+	// SrvMem is the memory in bytes that all servers have in RAM at the end of the window,
+	// what earlier runs left included. Only of servers that we started.
+	SrvMem = "srv-mem-bytes"
+	// WaitersMem is what the server keeps more at the end of the window than before the
+	// clients connected, in bytes for each owner: for its connections, its place in a queue
+	// and its key. Redis (used_memory) and MariaDB (Memory_used) count it; of PostgreSQL it
+	// is the memory of its processes. Others do not tell: what a heap keeps is mostly what
+	// it has not collected yet.
+	WaitersMem   = "waiters-mem-bytes"
+	CliCPUPerAcq = "cli-cpu-ns/acq" // CPU time of this process; the harness, the embedded Redis and the proxies of Load.RTT included
+	CliAllocs    = "cli-allocs/acq" // heap objects allocated by this process
+	CliCPUShare  = "cli-cpu-share"  // CPU time of this process ÷ (window × GOMAXPROCS)
+	LittleError  = "little-error"   // |N − X·R| ÷ N, Little's law over the measured window; closed loop only. It is off by the waits that the ends of the window cut
 
 	// SrvIdleCPU is the CPU time in ns that the server took in a second just before the
 	// load, while all clients were connected and asked for nothing. At a server that
@@ -129,7 +138,7 @@ func Better(name string) string {
 	switch name {
 	case AcqRate, Efficiency, Jain, JainW, Overlap:
 		return "higher"
-	case LittleError, LongestOpen, CliCPUShare, SrvIdleCPU, Readers, Refused, HandoffEarly:
+	case LittleError, LongestOpen, CliCPUShare, SrvIdleCPU, SrvMem, Readers, Refused, HandoffEarly:
 		return ""
 	}
 	if strings.HasPrefix(name, Hold+"-") {

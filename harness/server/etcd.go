@@ -173,14 +173,14 @@ func (n *etcdNode) metrics(ctx context.Context, host string) (map[string]float64
 func (n *etcdNode) usage(ctx context.Context) (Usage, error) {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
-	var sum Usage
+	sum := Usage{Kept: math.NaN()}
 	for _, host := range n.hosts {
 		m, err := n.metrics(ctx, host)
 		if err != nil && ctx.Err() != nil {
 			return Usage{}, err
 		}
 		if err != nil {
-			return Usage{math.NaN(), math.NaN(), math.NaN()}, nil //nolint:nilerr // it does not tell
+			return untold(), nil //nolint:nilerr // it does not tell
 		}
 		sum.Cmds += m["grpc_server_msg_received_total"]
 		sum.NetBytes += m["etcd_network_client_grpc_received_bytes_total"] + m["etcd_network_client_grpc_sent_bytes_total"]

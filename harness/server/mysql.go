@@ -5,7 +5,6 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
-	"math"
 	"os/exec"
 	"path/filepath"
 	"strconv"
@@ -158,8 +157,8 @@ func (n *mysqlNode) look(ctx context.Context) error {
 }
 
 func (n *mysqlNode) usage(ctx context.Context) (Usage, error) {
-	u := Usage{math.NaN(), math.NaN(), math.NaN()}
-	rows, err := n.db.QueryContext(ctx, "SHOW GLOBAL STATUS WHERE Variable_name IN ('Questions', 'Bytes_received', 'Bytes_sent')")
+	u := untold()
+	rows, err := n.db.QueryContext(ctx, "SHOW GLOBAL STATUS WHERE Variable_name IN ('Questions', 'Bytes_received', 'Bytes_sent', 'Memory_used')")
 	if err != nil {
 		return u, err
 	}
@@ -171,9 +170,12 @@ func (n *mysqlNode) usage(ctx context.Context) (Usage, error) {
 		if err := rows.Scan(&name, &value); err != nil {
 			return u, err
 		}
-		if name == "Questions" {
+		switch name {
+		case "Questions":
 			u.Cmds = value
-		} else {
+		case "Memory_used": // of MariaDB alone
+			u.Kept = value
+		default:
 			u.NetBytes += value
 		}
 	}

@@ -152,7 +152,7 @@ func (n *natsNode) usage(ctx context.Context) (Usage, error) {
 	if err := n.conn.PublishRequest("$SYS.REQ.ACCOUNT.PING.STATZ", inbox, []byte(`{"include_unused":true}`)); err != nil {
 		return Usage{}, err
 	}
-	sum, within := Usage{CPU: math.NaN()}, patience // the first may be slow, the others not much slower
+	sum, within := Usage{CPU: math.NaN(), Kept: math.NaN()}, patience // the first may be slow, the others not much slower
 	for got := 0; got < len(n.hosts); got++ {
 		short, cancel := context.WithTimeout(ctx, within)
 		m, err := answers.NextMsgWithContext(short)
@@ -161,7 +161,7 @@ func (n *natsNode) usage(ctx context.Context) (Usage, error) {
 		case err != nil && got > 0 && ctx.Err() == nil:
 			return sum, nil
 		case errors.Is(err, nats.ErrNoResponders) && n.conn.IsConnected():
-			return Usage{math.NaN(), math.NaN(), math.NaN()}, nil // this account is not told
+			return untold(), nil // this account is not told
 		case err != nil:
 			return Usage{}, err
 		}

@@ -3,7 +3,6 @@ package server
 import (
 	"context"
 	"fmt"
-	"math"
 	"os/exec"
 	"path/filepath"
 	"slices"
@@ -137,7 +136,7 @@ func (n *postgresNode) look(ctx context.Context) error {
 
 // usage counts transactions for commands: the server does not count statements.
 func (n *postgresNode) usage(ctx context.Context) (Usage, error) {
-	u := Usage{math.NaN(), math.NaN(), math.NaN()}
+	u := untold()
 	err := n.db.QueryRowContext(ctx, "SELECT xact_commit + xact_rollback FROM pg_stat_database WHERE datname = current_database()").Scan(&u.Cmds)
 	return u, err
 }

@@ -109,21 +109,22 @@ func cpu(list []Process) (ns float64, ok bool) {
 	return ns, len(list) > 0
 }
 
-// resident sums the memory in bytes that the processes of list have in RAM, field
-// 2 of /proc/PID/statm. Pages that several share count for each. Ok is false if
-// the system does not tell, or list is empty.
+// resident sums the memory in bytes that the processes of list have in RAM: Pss of
+// /proc/PID/smaps_rollup, which divides a page among those that share it, as the processes
+// of PostgreSQL do. Ok is false if the system does not tell, or list is empty.
 func resident(list []Process) (bytes float64, ok bool) {
 	for _, p := range list {
-		b, err := os.ReadFile(filepath.Join(procDir(p.PID), "statm"))
-		f := strings.Fields(string(b))
-		if err != nil || len(f) < 2 || !p.Alive() {
+		text, err := os.ReadFile(filepath.Join(procDir(p.PID), "smaps_rollup"))
+		_, rest, found := strings.Cut(string(text), "\nPss:")
+		f := strings.Fields(rest)
+		if err != nil || !found || len(f) < 2 || !p.Alive() {
 			return 0, false
 		}
-		pages, err := strconv.ParseFloat(f[1], 64)
+		kB, err := strconv.ParseFloat(f[0], 64)
 		if err != nil {
 			return 0, false
 		}
-		bytes += pages * float64(os.Getpagesize())
+		bytes += kB * 1024
 	}
 	return bytes, len(list) > 0
 }

@@ -297,7 +297,7 @@ func mentions(reply any, command, word string) bool {
 // commands, because only this package sends them; and of the bytes those on
 // our connection.
 func (n *redisNode) usage(ctx context.Context) (Usage, error) {
-	u := Usage{math.NaN(), math.NaN(), math.NaN()}
+	u := untold()
 	if n.is.product == "miniredis" {
 		return u, nil
 	}
@@ -329,6 +329,7 @@ func (n *redisNode) usage(ctx context.Context) (Usage, error) {
 	}
 	u.NetBytes = number(info, "total_net_input_bytes") + number(info, "total_net_output_bytes") - own
 	u.CPU = 1e9 * (number(info, "used_cpu_sys") + number(info, "used_cpu_user"))
+	u.Kept = number(info, "used_memory")
 	return u, nil
 }
 

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math"
 	"net"
 	"slices"
 	"strconv"
@@ -157,9 +156,9 @@ func (c *cluster) usage(ctx context.Context) (sum Usage, err error) {
 	for _, n := range c.list {
 		u, err := n.usage(ctx)
 		if err != nil {
-			return Usage{math.NaN(), math.NaN(), math.NaN()}, err
+			return untold(), err
 		}
-		sum = Usage{sum.Cmds + u.Cmds, sum.NetBytes + u.NetBytes, sum.CPU + u.CPU}
+		sum = sum.plus(u)
 	}
 	return sum, nil
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math"
 	"net"
 	"os"
 	"path/filepath"
@@ -149,7 +148,7 @@ func (w *watched) has(ctx context.Context, feature string) (bool, error) {
 func (w *watched) usage(ctx context.Context) (Usage, error) {
 	n, err := w.master(ctx)
 	if err != nil {
-		return Usage{math.NaN(), math.NaN(), math.NaN()}, err
+		return untold(), err
 	}
 	return n.usage(ctx)
 }

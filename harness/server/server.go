@@ -208,6 +208,18 @@ type Usage struct {
 	Cmds     float64 // commands executed, those inside scripts included, without INFO and PING
 	NetBytes float64 // bytes in and out, without those of this package
 	CPU      float64 // CPU time in ns
+	// Kept is no sum but what the server keeps now for data and connections, in bytes.
+	Kept float64
+}
+
+// untold is the usage of a server that tells nothing.
+func untold() Usage {
+	nan := math.NaN()
+	return Usage{Cmds: nan, NetBytes: nan, CPU: nan, Kept: nan}
+}
+
+func (u Usage) plus(v Usage) Usage {
+	return Usage{u.Cmds + v.Cmds, u.NetBytes + v.NetBytes, u.CPU + v.CPU, u.Kept + v.Kept}
 }
 
 // connected lists the nodes, of which one is another after each restart.
@@ -222,7 +234,7 @@ func (s *Server) connected() []node {
 func (s *Server) Usage(ctx context.Context) (Usage, error) {
 	nodes := s.connected()
 	if len(nodes) == 0 {
-		return Usage{math.NaN(), math.NaN(), math.NaN()}, nil
+		return untold(), nil
 	}
 	var sum Usage
 	for i, n := range nodes {
@@ -231,11 +243,15 @@ func (s *Server) Usage(ctx context.Context) (Usage, error) {
 			return Usage{}, s.nodeErr("usage", i, err)
 		}
 		if h := s.hosts[i]; h != nil {
-			if ns, ok := cpu(h.processes()); ok {
+			list := h.processes()
+			if ns, ok := cpu(list); ok {
 				u.CPU = ns
 			}
+			if bytes, ok := resident(list); ok && s.Deployment.Kind == "postgresql" { // each connection is a process
+				u.Kept = bytes
+			}
 		}
-		sum = Usage{sum.Cmds + u.Cmds, sum.NetBytes + u.NetBytes, sum.CPU + u.CPU}
+		sum = sum.plus(u)
 	}
 	return sum, nil
 }

@@ -168,7 +168,7 @@ func TestSources(t *testing.T) {
 
 // between is what a server has spent between two readings.
 func between(from, to Usage) Usage {
-	return Usage{to.Cmds - from.Cmds, to.NetBytes - from.NetBytes, to.CPU - from.CPU}
+	return Usage{to.Cmds - from.Cmds, to.NetBytes - from.NetBytes, to.CPU - from.CPU, to.Kept - from.Kept}
 }
 
 // checkUsage sees that what clients do is counted, and what we do is not.

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"math"
 	"net"
 	"net/url"
 	"strconv"
@@ -175,7 +174,8 @@ func (n *keeperNode) do(ctx context.Context, f func() error) error {
 // usage sums the packets that the servers have received, of clients: requests and
 // pings. What one of them spends on the others it does not tell, nor its bytes.
 func (n *keeperNode) usage(ctx context.Context) (Usage, error) {
-	u := Usage{Cmds: 0, NetBytes: math.NaN(), CPU: math.NaN()}
+	u := untold()
+	u.Cmds = 0
 	for _, at := range n.hosts {
 		text, err := word(ctx, at, "srvr")
 		if err != nil {

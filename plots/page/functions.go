@@ -16,6 +16,7 @@ func functions() template.FuncMap {
 		"day":      func(t time.Time) string { return t.Format("2006-01-02 15:04 MST") },
 		"duration": func(ns float64) string { return duration(ns) },
 		"count":    count,
+		"bytes":    bytesText,
 		"percent":  func(x float64) string { return fmt.Sprintf("%.0f %%", 100*x) },
 		"error": func(f results.Foreseen) string {
 			if f.Measured == 0 {

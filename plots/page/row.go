@@ -23,6 +23,7 @@ type row struct {
 
 	Rate, P50, P99, Longest, Jain cell
 	CPU, Cmds, Bytes, ClientCPU   cell // of one grant
+	Memory                        cell // of one owner
 	g                             *results.Group
 }
 
@@ -67,6 +68,7 @@ func newRow(g *results.Group, l *Lock) *row {
 	r.Cmds = r.figure(results.CmdsPerAcq, func(x float64) string { return fmt.Sprintf("%.1f", x) })
 	r.Bytes = r.figure(results.SrvNetPerAcq, bytesText)
 	r.ClientCPU = r.figure(results.CliCPUPerAcq, duration)
+	r.Memory = r.figure(results.WaitersMem, bytesText)
 	return r
 }
 

@@ -85,6 +85,8 @@ type Choice struct {
 	Servers     int        `json:"servers,omitempty"` // in all: Shards × those that one lock asks
 	Shards      int        `json:"shards,omitempty"`  // over which the keys are spread
 	Connections int        `json:"connections,omitempty"`
+	Memory      *Memory    `json:"memory,omitempty"`       // nil if it was not measured
+	Bytes       float64    `json:"memory_bytes,omitempty"` // of all servers, in RAM
 	Bill        Bill       `json:"bill"`
 	// Cores is the CPUs of all servers in use at the peak rate with headroom.
 	Cores float64 `json:"server_cores,omitempty"`

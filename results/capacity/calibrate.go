@@ -40,6 +40,7 @@ type parts struct {
 	perAcq   float64 // CPU time in ns of the servers for a grant
 	commands float64 // of the servers for a grant
 	woken    float64 // owners that are told of a release for which somebody waits; at least 1
+	memory   Memory  // of the servers
 }
 
 // Domain is what the calibration runs span. A prediction may go beyond it by a factor
@@ -152,6 +153,7 @@ func usable(r, first *results.Run) error {
 // partsOf takes the parts out of one run.
 func partsOf(r *results.Run) (p parts, err error) {
 	p = parts{load: r.Load.Filled(), rate: r.Metrics[results.AcqRate], perAcq: r.Metrics[results.SrvCPUPerAcq]}
+	p.memory = Memory{Resident: r.Metrics[results.SrvMem], Owners: p.load.Owners, PerOwner: r.Metrics[results.WaitersMem]}
 	p.commands = max(r.Metrics[results.SrvCmdsPerAcq], r.Metrics[results.CmdsPerAcq])
 	for _, part := range []struct {
 		of   *samples

@@ -18,13 +18,26 @@ func Connections(procs, clients, owners int, woken bool) (int, error) {
 	return procs * clients * each, nil
 }
 
-// Memory is the bytes that a server keeps for connections of each bytes: a fixed cost of
-// a connection, whether its owner waits or not. What the queue of a lock keeps beside it,
-// about a hundred bytes for a waiter, is not in it. Neither may be below 0, or the error
-// wraps [ErrRange].
-func Memory(connections int, each int64) (int64, error) {
-	if connections < 0 || each < 0 {
-		return 0, fmt.Errorf("%w: %d connections of %d bytes", ErrRange, connections, each)
+// Memory is what the servers of a lock have in RAM, as far as it was measured.
+type Memory struct {
+	// Resident is the bytes of all servers that one lock asks, in a run with Owners owners.
+	Resident float64 `json:"resident_bytes"`
+	Owners   int     `json:"measured_with_owners"`
+	// PerOwner is the bytes that each owner adds to them, with its connections and its
+	// place in a queue; 0 if the server does not tell.
+	PerOwner float64 `json:"per_owner_bytes,omitempty"`
+}
+
+// For is the bytes of shards such servers that owners owners are connected to:
+//
+//	shards·(resident + per owner·(owners − measured owners))
+//
+// Where PerOwner is 0 it is what was measured, for whatever owners. Owners and shards are
+// at least 1, and owners at most [Reach] times those measured, or the error wraps
+// [ErrRange].
+func (m Memory) For(owners, shards int) (float64, error) {
+	if owners < 1 || shards < 1 || owners > Reach*m.Owners {
+		return 0, fmt.Errorf("%w: %d owners on %d shards, where %d owners were measured", ErrRange, owners, shards, m.Owners)
 	}
-	return int64(connections) * each, nil
+	return float64(shards) * (m.Resident + m.PerOwner*float64(owners-m.Owners)), nil
 }

@@ -111,6 +111,11 @@ func Decide(ctx context.Context, n Need, c Candidate, now time.Time) (Choice, er
 		return out, err
 	}
 	out.Connections *= out.Servers
+	if mem := part.memory; mem.Resident > 0 {
+		if bytes, err := mem.For(n.Owners, shards); err == nil { // else too few owners were measured to tell
+			out.Memory, out.Bytes = &mem, bytes
+		}
+	}
 	if out.WhatIf, err = m.whatIf(ctx, n, shards); err != nil {
 		return out, err
 	}

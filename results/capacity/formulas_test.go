@@ -83,8 +83,8 @@ func TestBill(t *testing.T) {
 	if err != nil || n != 80 {
 		t.Errorf("8 processes with 9 owners and an inbox each have %d connections (%v), want 80", n, err)
 	}
-	if m, err := Memory(80, 20_000); err != nil || m != 1_600_000 {
-		t.Errorf("80 connections take %d bytes (%v)", m, err)
+	if m, err := (Memory{Resident: 10e6, Owners: 64, PerOwner: 20e3}).For(80, 2); err != nil || m != 2*(10e6+16*20e3) {
+		t.Errorf("80 owners on two servers take %v bytes (%v)", m, err)
 	}
 }
 
@@ -109,7 +109,7 @@ func TestOutOfDomain(t *testing.T) {
 		"no waiting":        second(PerWaiter(Bill{1, 1}, Bill{1, 1}, 0)),
 		"far bills":         second(PerWaiter(Bill{1, 1}, Bill{1, 3}, 1)),
 		"no process":        second(Connections(0, 1, 1, false)),
-		"negative memory":   second(Memory(1, -1)),
+		"far memory":        second(Memory{Owners: 3}.For(7, 1)),
 		"three points":      second(FitUSL([]Scaling{{1, 1}, {2, 2}, {3, 3}, {3, 3}})),
 		"no throughput":     second(FitUSL([]Scaling{{1, nan}, {2, 2}, {3, 3}, {4, 4}})),
 	} {

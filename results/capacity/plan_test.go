@@ -88,6 +88,21 @@ func TestDecide(t *testing.T) {
 	}
 }
 
+// TestMemoryOfAPlan has owners beyond those measured take what each adds.
+func TestMemoryOfAPlan(t *testing.T) {
+	n := need(t)
+	n.Owners = 80
+	run := planned(t, func(r *results.Run) { r.Metrics[results.SrvMem], r.Metrics[results.WaitersMem] = 10e6, 20e3 })
+	c := decide(t, n, Candidate{Runs: []*results.Run{run}})
+	if c.Memory == nil || c.Memory.Owners != 64 {
+		t.Fatalf("memory %+v", c.Memory)
+	}
+	near(t, "bytes of 80 owners", c.Bytes, 10e6+16*20e3, 1e-9)
+	if c = decide(t, n, Candidate{Runs: []*results.Run{planned(t, nil)}}); c.Memory != nil || c.Bytes != 0 {
+		t.Errorf("made up: %+v, %v bytes", c.Memory, c.Bytes)
+	}
+}
+
 // TestReasons has a candidate ruled out for each reason there is.
 func TestReasons(t *testing.T) {
 	invalid := planned(t, func(r *results.Run) { r.Valid = results.Valid{Reasons: []string{"too late"}} })
