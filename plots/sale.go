@@ -272,6 +272,9 @@ func (m *market) page() *page {
 			n.lines = append(n.lines, one)
 		}
 		verdict, mark, colour := fmt.Sprintf("exact, %d of %d", s.exact(), len(s.sales)), circle, s.family.look
+		if _, _, most := s.spread(bought); most == 0 {
+			verdict = "nothing was sold"
+		}
 		if n := len(s.sales) - s.exact(); n > 0 {
 			verdict, mark, colour = fmt.Sprintf("%s, in %d of %d", count(s.median(lost)), n, len(s.sales)), cross, look{colour: alarm()}
 		}
