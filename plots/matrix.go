@@ -423,7 +423,7 @@ func (b *board) captionText() string {
 	case all:
 		text += fmt.Sprintf("Each cell was played %d times, which is the small number.", n)
 	default:
-		text += "The small numbers are how often a cell was played, where that was more than once."
+		text += "The small numbers are how often a cell was played, where that was more than once and there is room for it."
 	}
 	if b.idle > 0 {
 		text += fmt.Sprintf(" Left out: %s that none of these faults can strike, or for which there was no server.", plural(b.idle, "lock"))
