@@ -2,6 +2,8 @@ package server
 
 import (
 	"math"
+	"os"
+	"os/exec"
 	"testing"
 
 	"github.com/lockbench/lockbench/impls/lock"
@@ -56,5 +58,28 @@ func TestMemoryOfAnImitation(t *testing.T) {
 	u, err := s.Usage(t.Context())
 	if err != nil || !math.IsNaN(u.Kept) || !math.IsNaN(s.Memory()) {
 		t.Errorf("it keeps %v bytes of %v (%v)", u.Kept, s.Memory(), err)
+	}
+}
+
+// A process that has ended meanwhile has no memory, and hides nobody else's.
+func TestMemoryOfOneThatHasEnded(t *testing.T) {
+	self, ok := FindProcess(os.Getpid())
+	if !ok {
+		t.Skip("NOT RUN: this system does not show its processes")
+	}
+	cmd := exec.CommandContext(t.Context(), "sleep", "60")
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	ended, _ := FindProcess(cmd.Process.Pid)
+	if err := cmd.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	_ = cmd.Wait() // it was killed
+	if bytes, ok := resident([]Process{ended, self}); !ok || !(bytes > 1e6) {
+		t.Errorf("%v bytes, told: %v", bytes, ok)
+	}
+	if bytes, ok := resident([]Process{ended}); ok {
+		t.Errorf("one that has ended has %v bytes", bytes)
 	}
 }

@@ -111,13 +111,18 @@ func cpu(list []Process) (ns float64, ok bool) {
 
 // resident sums the memory in bytes that the processes of list have in RAM: Pss of
 // /proc/PID/smaps_rollup, which divides a page among those that share it, as the processes
-// of PostgreSQL do. Ok is false if the system does not tell, or list is empty.
+// of PostgreSQL do. One that has ended, as its short-lived workers do, has none. Ok is
+// false if the system does not tell, or none of list is left.
 func resident(list []Process) (bytes float64, ok bool) {
+	left := 0
 	for _, p := range list {
 		text, err := os.ReadFile(filepath.Join(procDir(p.PID), "smaps_rollup"))
 		_, rest, found := strings.Cut(string(text), "\nPss:")
 		f := strings.Fields(rest)
-		if err != nil || !found || len(f) < 2 || !p.Alive() {
+		if !p.Alive() {
+			continue
+		}
+		if err != nil || !found || len(f) < 2 {
 			return 0, false
 		}
 		kB, err := strconv.ParseFloat(f[0], 64)
@@ -125,6 +130,7 @@ func resident(list []Process) (bytes float64, ok bool) {
 			return 0, false
 		}
 		bytes += kB * 1024
+		left++
 	}
-	return bytes, len(list) > 0
+	return bytes, left > 0
 }
