@@ -254,12 +254,12 @@ func crash(ctx context.Context, s *Scene) error {
 }
 
 // entered has a rival that got in work, and reports when it was granted the key.
-func (s *Scene) entered(ctx context.Context, b *harness.Actor, call *harness.Call) (in bool, at time.Time, err error) {
+func (s *Scene) entered(ctx context.Context, b *harness.Actor, k harness.Target, call *harness.Call) (in bool, at time.Time, err error) {
 	in, _, err = s.In(ctx, call, time.Now())
 	if err != nil || !in {
 		return false, at, err
 	}
-	return true, time.Now(), s.Work(ctx, b, s.Key(0))
+	return true, time.Now(), s.Work(ctx, b, k)
 }
 
 func stalled(ctx context.Context, s *Scene) error {
@@ -278,7 +278,7 @@ func stalled(ctx context.Context, s *Scene) error {
 	if err != nil {
 		return err
 	}
-	in, _, err := s.entered(ctx, b, call)
+	in, _, err := s.entered(ctx, b, k, call)
 	if err != nil {
 		return err
 	}
@@ -377,7 +377,7 @@ func (s *Scene) releaseLate(ctx context.Context, at func(path []string) (string,
 	if err != nil {
 		return err
 	}
-	in, granted, err := s.entered(ctx, b, call)
+	in, granted, err := s.entered(ctx, b, k, call)
 	if err != nil {
 		return err
 	}

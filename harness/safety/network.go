@@ -37,7 +37,7 @@ func cutHolder(ctx context.Context, s *Scene) error {
 	if err != nil {
 		return err
 	}
-	in, _, err := s.entered(ctx, b, call)
+	in, _, err := s.entered(ctx, b, k, call)
 	if err != nil {
 		return err
 	}

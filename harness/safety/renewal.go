@@ -32,7 +32,7 @@ func noRenewal(ctx context.Context, s *Scene) error {
 	if err != nil {
 		return err
 	}
-	if in, _, err := s.entered(ctx, b, call); err != nil || !in {
+	if in, _, err := s.entered(ctx, b, k, call); err != nil || !in {
 		return err
 	}
 	return s.Work(ctx, a, k)
@@ -94,7 +94,7 @@ func lateRenewal(ctx context.Context, s *Scene) error {
 	if err != nil {
 		return err
 	}
-	in, _, err := s.entered(ctx, b, call)
+	in, _, err := s.entered(ctx, b, s.Key(0), call)
 	if err != nil {
 		return err
 	}

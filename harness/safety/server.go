@@ -37,16 +37,13 @@ func set(settings map[string][]string) func(o *server.Options) {
 	return func(o *server.Options) { o.Settings = settings }
 }
 
-// restarted has a client that is new, or a, enter, restarts the server, and has another ask
-// for the key.
-func (s *Scene) restarted(ctx context.Context, a *harness.Actor) (_, b *harness.Actor, in bool, err error) {
+// restarted has a new client enter k, restarts the server, and has another ask for the key.
+func (s *Scene) restarted(ctx context.Context, k harness.Target) (a, b *harness.Actor, in bool, err error) {
 	s.lasting(longLease, shortWait)
-	if a == nil {
-		if a, err = s.Client(ctx); err != nil {
-			return nil, nil, false, err
-		}
+	if a, err = s.Client(ctx); err != nil {
+		return nil, nil, false, err
 	}
-	if err := s.Enter(ctx, a, s.Key(0)); err != nil {
+	if err := s.Enter(ctx, a, k); err != nil {
 		return nil, nil, false, err
 	}
 	at := time.Now()
@@ -60,32 +57,27 @@ func (s *Scene) restarted(ctx context.Context, a *harness.Actor) (_, b *harness.
 	if b, err = s.Client(ctx); err != nil {
 		return nil, nil, false, err
 	}
-	in, err = s.compete(ctx, a, b, at)
+	in, err = s.compete(ctx, a, b, k, at)
 	return a, b, in, err
 }
 
 func restartKept(ctx context.Context, s *Scene) error {
-	a, b, in, err := s.restarted(ctx, nil)
+	a, b, in, err := s.restarted(ctx, s.Key(0))
 	if err != nil || in {
 		return err
 	}
 	return s.handOver(ctx, a, b)
 }
 
-// restartBehind tries again if the grant was on the disk by chance: a database writes
-// whenever it has enough to write.
+// restartBehind tries again, with another key, if the grant was on the disk by chance: a
+// database writes whenever it has enough to write. That who has the first key can give it
+// back after a restart is not asked here.
 func restartBehind(ctx context.Context, s *Scene) error {
-	var a *harness.Actor
-	for range 4 {
-		var in bool
-		var err error
-		if a, _, in, err = s.restarted(ctx, a); err != nil || in {
+	for n := range 4 {
+		if _, _, in, err := s.restarted(ctx, s.Key(n)); err != nil || in {
 			return err
 		}
 		s.Proof("the server had written the grant before it ended")
-		if err := s.Leave(ctx, a, s.Key(0)); err != nil {
-			return err
-		}
 	}
 	return failed("the server has written each grant before it ended")
 }
@@ -142,7 +134,7 @@ func serverStall(ctx context.Context, s *Scene) error {
 			return err
 		}
 	}
-	if _, _, err := s.entered(ctx, b, call); err != nil {
+	if _, _, err := s.entered(ctx, b, k, call); err != nil {
 		return err
 	}
 	return s.Work(ctx, a, k)

@@ -64,13 +64,12 @@ const (
 
 // compete has b ask for the key that a holds. If it gets in, both look at their guards and
 // write, the older one last. Since is an instant at which a's lease was certainly whole.
-func (s *Scene) compete(ctx context.Context, a, b *harness.Actor, since time.Time) (in bool, err error) {
-	k := s.Key(0)
+func (s *Scene) compete(ctx context.Context, a, b *harness.Actor, k harness.Target, since time.Time) (in bool, err error) {
 	call, err := s.Rival(b, k)
 	if err != nil {
 		return false, err
 	}
-	if in, _, err = s.entered(ctx, b, call); err != nil || !in {
+	if in, _, err = s.entered(ctx, b, k, call); err != nil || !in {
 		return in, err
 	}
 	if time.Since(since) > s.TTL*3/4 {
@@ -170,7 +169,7 @@ func sessionEnd(ctx context.Context, s *Scene) error {
 	if err := s.cut(ctx, own); err != nil {
 		return err
 	}
-	in, err := s.compete(ctx, a, b, at)
+	in, err := s.compete(ctx, a, b, s.Key(0), at)
 	if err != nil {
 		return err
 	}

@@ -75,7 +75,7 @@ func (s *Scene) goOver(ctx context.Context, a, b *harness.Actor) error {
 	if err != nil {
 		return err
 	}
-	in, _, err := s.entered(ctx, b, call)
+	in, _, err := s.entered(ctx, b, s.Key(0), call)
 	if err != nil {
 		return err
 	}
