@@ -1,6 +1,7 @@
 package redistest
 
 import (
+	"maps"
 	"net"
 	"slices"
 	"strconv"
@@ -60,39 +61,64 @@ func (c *Cluster) Move(t *testing.T, key string) *Move {
 	return m
 }
 
-// owner is the node that serves slot, once one says so.
+// owner is the node that serves slot, once all nodes say so.
 func (c *Cluster) owner(t *testing.T, slot int) (n *clusterNode) {
 	t.Helper()
-	Until(t, "a node that serves slot "+strconv.Itoa(slot), func() bool {
-		n = c.serving(t, slot)
+	Until(t, "a cluster that agrees who serves slot "+strconv.Itoa(slot), func() bool {
+		n = c.agreed(t, slot)
 		return n != nil
 	})
 	return n
 }
 
-// serving is the node that serves slot; nil if none does, as for a moment while it moves.
-func (c *Cluster) serving(t *testing.T, slot int) *clusterNode {
+// agreed is the node that serves slot by the tables of all nodes, nil while they differ in
+// that or in the epoch of any node. A node that takes a slot gives its claim an epoch above
+// those that it knows of: if it had not heard of the latest one, its claim would be void,
+// and it would throw away the keys that it has been given.
+func (c *Cluster) agreed(t *testing.T, slot int) *clusterNode {
 	t.Helper()
-	for _, n := range c.nodes {
-		for line := range strings.Lines(n.Do(t, "CLUSTER", "NODES").(string)) {
-			words := strings.Fields(line)
-			for i, w := range words {
-				if i < 8 || !strings.Contains(words[2], "myself") || strings.HasPrefix(w, "[") {
-					continue
-				}
-				first, last, ranged := strings.Cut(w, "-")
-				from, _ := strconv.Atoi(first)
-				to := from
-				if ranged {
-					to, _ = strconv.Atoi(last)
-				}
-				if from <= slot && slot <= to {
-					return n
-				}
+	owner, epochs := "", map[string]string(nil)
+	for i, n := range c.nodes {
+		serves, known := n.table(t, slot)
+		if i == 0 {
+			owner, epochs = serves, known
+		}
+		if serves != owner || !maps.Equal(known, epochs) {
+			return nil
+		}
+	}
+	i := slices.IndexFunc(c.nodes, func(n *clusterNode) bool { return n.id == owner })
+	if i < 0 {
+		return nil
+	}
+	return c.nodes[i]
+}
+
+// table is what n has in its table: the id of the node that serves slot, "" if none does,
+// and the epoch of each node by its id.
+func (n *clusterNode) table(t *testing.T, slot int) (serves string, epochs map[string]string) {
+	t.Helper()
+	epochs = make(map[string]string)
+	for line := range strings.Lines(n.Do(t, "CLUSTER", "NODES").(string)) {
+		// id address flags master ping pong epoch state slot …
+		words := strings.Fields(line)
+		epochs[words[0]] = words[6]
+		for _, w := range words[8:] {
+			if strings.HasPrefix(w, "[") { // on its way
+				continue
+			}
+			first, last, ranged := strings.Cut(w, "-")
+			from, _ := strconv.Atoi(first)
+			to := from
+			if ranged {
+				to, _ = strconv.Atoi(last)
+			}
+			if from <= slot && slot <= to {
+				serves = words[0]
 			}
 		}
 	}
-	return nil
+	return serves, epochs
 }
 
 // Take moves the keys that are named.
@@ -115,22 +141,12 @@ func (m *Move) Finish(t *testing.T) {
 			m.Take(t, key.(string))
 		}
 	}
-	for _, n := range []*clusterNode{m.to, m.from} {
+	for _, n := range []*clusterNode{m.to, m.from} { // the one that takes it first, or nobody would serve it
 		n.Do(t, "CLUSTER", "SETSLOT", m.slot, "NODE", m.to.id)
 	}
-	Until(t, "a cluster that agrees where the slot is", func() bool {
-		for _, n := range m.c.nodes {
-			if n != m.to && n != m.from {
-				n.Do(t, "CLUSTER", "SETSLOT", m.slot, "NODE", m.to.id)
-			}
-		}
-		if m.c.serving(t, m.slot) == m.to {
-			return true
-		}
-		// Of two nodes that take the slot for theirs the one with the later epoch has it.
-		m.to.Do(t, "CLUSTER", "BUMPEPOCH")
-		return false
-	})
+	if n := m.c.owner(t, m.slot); n != m.to {
+		t.Fatalf("slot %d went to %s, and %s serves it", m.slot, m.to.port, n.port)
+	}
 }
 
 // Drop takes the slot of key from the node that serves it, and returns what gives it back.
