@@ -20,6 +20,17 @@ func together(t *testing.T, kind string, topology lock.Topology) *server.Server 
 	})
 }
 
+// inRoles are the roles of the servers of s, once they are want in any order.
+func inRoles(t *testing.T, s *server.Server, want ...string) (roles []string) {
+	t.Helper()
+	want = slices.Sorted(slices.Values(want))
+	eventually(t, "all of them in their roles", func() bool {
+		roles = s.Roles(t.Context())
+		return slices.Equal(slices.Sorted(slices.Values(roles)), want)
+	})
+	return roles
+}
+
 // down lists which servers of s do not run.
 func down(s *server.Server) (list []int) {
 	for n, own := range s.ByServer() {
@@ -62,11 +73,8 @@ func TestOneOfGroup(t *testing.T) {
 	} {
 		t.Run(c.kind+"/"+string(c.topology), func(t *testing.T) {
 			s := together(t, c.kind, c.topology)
-			if got := s.Roles(t.Context()); !slices.Equal(slices.Sorted(slices.Values(got)), slices.Sorted(slices.Values(c.roles))) {
-				t.Fatalf("they are %v, want %v", got, c.roles)
-			}
 			for _, f := range c.faults {
-				roles := s.Roles(t.Context())
+				roles := inRoles(t, s, c.roles...)
 				before := s.ByServer()
 				i := inject(t, f, &Env{Server: s})
 				gone := down(s)
@@ -98,11 +106,8 @@ func TestOneOfGroup(t *testing.T) {
 				if _, err := s.Usage(t.Context()); err != nil {
 					t.Errorf("%s: the cost of servers that came back: %v", f, err)
 				}
-				eventually(t, "all of them in their roles", func() bool {
-					now := s.Roles(t.Context())
-					return slices.Equal(slices.Sorted(slices.Values(now)), slices.Sorted(slices.Values(c.roles)))
-				})
 			}
+			inRoles(t, s, c.roles...)
 		})
 	}
 }
@@ -158,7 +163,8 @@ func TestEmptyEtcdRefused(t *testing.T) {
 // One member of an ensemble stops, or is cut off from the clients.
 func TestPauseAndCutOneOfGroup(t *testing.T) {
 	s := together(t, "etcd", lock.Ensemble)
-	roles := s.Roles(t.Context())
+	three := []string{"follower", "follower", "leader"}
+	roles := inRoles(t, s, three...)
 	leader := slices.Index(roles, "leader")
 	i := inject(t, Pause{Servers: Target{Role: "leader"}}, &Env{Server: s})
 	for n, own := range s.ByServer() {
@@ -179,8 +185,7 @@ func TestPauseAndCutOneOfGroup(t *testing.T) {
 	if hosts, _, err := d.Nodes[0].Split(); err != nil || len(hosts) != 3 || len(proxies) != 3 {
 		t.Fatalf("%v behind %d proxies: %v", d.Nodes, len(proxies), err)
 	}
-	eventually(t, "a leader", func() bool { return slices.Contains(s.Roles(t.Context()), "leader") })
-	leader = slices.Index(s.Roles(t.Context()), "leader")
+	leader = slices.Index(inRoles(t, s, three...), "leader")
 	i = inject(t, Cut{Servers: Target{Role: "leader"}}, &Env{Server: s, Proxies: proxies})
 	for n, p := range proxies {
 		if cut := p.Mode(Up) == Drop; cut != (n == leader) {
@@ -190,6 +195,17 @@ func TestPauseAndCutOneOfGroup(t *testing.T) {
 	heal(t, i)
 	if want := fmt.Sprintf("of 3 servers it strikes %d (leader)", leader+1); !strings.Contains(i.Evidence(), want) {
 		t.Errorf("evidence %q, want %q", i.Evidence(), want)
+	}
+}
+
+// A fault that means the leader waits while there is none.
+func TestWaitsForTheRole(t *testing.T) {
+	s := together(t, "etcd", lock.Ensemble)
+	old := slices.Index(inRoles(t, s, "follower", "follower", "leader"), "leader")
+	inject(t, Pause{Servers: Target{Role: "leader"}}, &Env{Server: s})
+	list, err := Target{Role: "leader"}.servers(t.Context(), &Env{Server: s}, new(Injection), 3)
+	if err != nil || len(list) != 1 || list[0] == old {
+		t.Errorf("the leader was server %d, and now it is %v: %v", old, list, err)
 	}
 }
 

@@ -8,6 +8,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/lockbench/lockbench/impls/lock"
 )
 
 // A Target says which of several a fault strikes: servers, of which each member of a
@@ -16,8 +18,8 @@ import (
 type Target struct {
 	First int // the first ones
 	Only  int // that one alone, counted from 1
-	// Role is the first one that is this when the fault strikes: of servers what they say,
-	// see server.Server.Roles; of clients Holder.
+	// Role is the first one that is this when the fault strikes, which waits for one: of
+	// servers what they say, see server.Server.Roles; of clients Holder.
 	Role string
 }
 
@@ -112,12 +114,7 @@ func are(roles []string) string {
 // servers lists the numbers of those servers of e, of n in all, that t means, and notes in
 // i which they are, and in which roles, where there are several.
 func (t Target) servers(ctx context.Context, e *Env, i *Injection, n int) ([]int, error) {
-	roles := make([]string, n)
-	if e.Server != nil {
-		if now := e.Server.Roles(ctx); len(now) == n {
-			roles = now
-		}
-	}
+	roles := t.roles(ctx, e, n)
 	list, err := t.pick(n, roles, "servers")
 	if err != nil || n < 2 {
 		return list, err
@@ -133,6 +130,29 @@ func (t Target) servers(ctx context.Context, e *Env, i *Injection, n int) ([]int
 	i.note("of %d servers it strikes %s", n, strings.Join(each, ", "))
 	return list, nil
 }
+
+// roles are those of the n servers of e, "" if they are not known. Where servers work
+// together it waits for one that has the role that t means: they may just be electing it.
+func (t Target) roles(ctx context.Context, e *Env, n int) []string {
+	if e.Server == nil {
+		return make([]string, n)
+	}
+	ctx, cancel := context.WithTimeout(ctx, electWithin)
+	defer cancel()
+	for {
+		now := e.Server.Roles(ctx)
+		if len(now) != n {
+			return make([]string, n)
+		}
+		if t.Role == "" || slices.Contains(now, t.Role) || e.Server.Topology() == lock.Single || !wait(ctx, 50*time.Millisecond) {
+			return now
+		}
+	}
+}
+
+// electWithin bounds the wait for a server to have a role. An election takes a second or
+// two, longer where the machine is busy.
+const electWithin = 10 * time.Second
 
 // clients lists the numbers of the clients of e that t means, which have to run. It waits
 // for one that holds a key if t means that.
