@@ -157,10 +157,11 @@ func TestLockIsAJob(t *testing.T) {
 	d.sees(t, "after: three")
 }
 
-// A wrapper that is killed leaves the terminal to the shell.
+// A wrapper that is killed leaves the terminal to the shell. That may be a moment after the
+// shell has seen it end, and until then the shell cannot read.
 func TestLockKilledLeavesTheTerminal(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "pids")
-	cmd := under(t, `"$0" "$@"; echo "status $?"; read y; echo "after: $y"`, "bash", "-c", `echo $PPID >"$0"; echo inside; exec sleep 600`, file)
+	cmd := under(t, `"$0" "$@"; echo "status $?"; until read y; do sleep 0.02; done; echo "after: $y"`, "bash", "-c", `echo $PPID >"$0"; echo inside; exec sleep 600`, file)
 	d := sit(t, cmd)
 	d.sees(t, "inside")
 	if err := syscall.Kill(pids(t, file)[0], syscall.SIGKILL); err != nil {
