@@ -113,8 +113,7 @@ func gridAt(names []string, n capacity.Need, rate float64, window time.Duration)
 
 // rounded is rate to three digits, at least 0.1.
 func rounded(rate float64) float64 {
-	r, _ := strconv.ParseFloat(strconv.FormatFloat(rate, 'g', 3, 64), 64)
-	return max(r, 0.1)
+	return max(results.Rounded(rate), 0.1)
 }
 
 // A check is a measurement that the plan foretells.

@@ -5,6 +5,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/lockbench/lockbench/results"
 )
 
 // A unit writes a value of one metric for a reader, with what it is counted in.
@@ -26,19 +28,9 @@ func digits3(v float64) string {
 	return s
 }
 
-// rounded is v rounded to three significant digits, so that 999.9 does not
-// print as 1000 of the smaller unit.
-func rounded(v float64) float64 {
-	if v == 0 {
-		return 0
-	}
-	step := math.Pow(10, math.Floor(math.Log10(math.Abs(v)))-2)
-	return math.Round(v/step) * step
-}
-
 // count writes a plain number: 0.031, 41.2, 12 300.
 func count(v float64) string {
-	v = rounded(v)
+	v = results.Rounded(v) // so that 999.9 does not print as 1000 of the smaller unit
 	if math.Abs(v) < 10_000 {
 		return digits3(v)
 	}
@@ -51,7 +43,7 @@ func count(v float64) string {
 
 // scaled picks the largest unit of which v is at least one.
 func scaled(v float64, base float64, units ...string) string {
-	v = rounded(v)
+	v = results.Rounded(v) // so that 999.9 does not print as 1000 of the smaller unit
 	i := 0
 	for math.Abs(v) >= base*(1-1e-9) && i < len(units)-1 {
 		v /= base

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"strconv"
 	"strings"
 	"time"
 )
@@ -152,7 +153,7 @@ func (s SLO) Judge(r *Run) Judgement {
 		case !ok:
 			thin = "the run has no " + name
 		case ns >= float64(b.Below):
-			miss("%s is %v", name, time.Duration(rounded(ns)))
+			miss("%s is %v", name, time.Duration(Rounded(ns)))
 		case r.Thin(b.Metric):
 			thin = "too few values to state " + name
 		}
@@ -185,13 +186,10 @@ func (s SLO) Judge(r *Run) Judgement {
 	return j
 }
 
-// rounded keeps three significant digits of v.
-func rounded(v float64) float64 {
-	if v == 0 {
-		return 0
-	}
-	step := math.Pow(10, math.Floor(math.Log10(math.Abs(v)))-2)
-	return math.Round(v/step) * step
+// Rounded keeps three significant digits of v, as reports and pictures print it.
+func Rounded(v float64) float64 {
+	v, _ = strconv.ParseFloat(strconv.FormatFloat(v, 'g', 3, 64), 64)
+	return v
 }
 
 // The bounds beyond which a backlog grows.

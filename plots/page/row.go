@@ -157,13 +157,13 @@ func count(x float64) string {
 	return fmt.Sprintf("%.3g", x)
 }
 
-// bytesText prints a number of bytes with three digits.
+// bytesText prints a number of bytes with three digits (1 kB = 1000 B), as the pictures do.
 func bytesText(x float64) string {
 	switch {
-	case x >= 1<<20:
-		return fmt.Sprintf("%.3g MiB", x/(1<<20))
-	case x >= 1<<10:
-		return fmt.Sprintf("%.3g KiB", x/(1<<10))
+	case x >= 1e6:
+		return fmt.Sprintf("%.3g MB", x/1e6)
+	case x >= 1e3:
+		return fmt.Sprintf("%.3g kB", x/1e3)
 	}
 	return fmt.Sprintf("%.0f B", x)
 }
