@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"strconv"
 	"strings"
 	"time"
 )
@@ -186,10 +185,14 @@ func (s SLO) Judge(r *Run) Judgement {
 	return j
 }
 
-// Rounded keeps three significant digits of v, as reports and pictures print it.
+// Rounded keeps three significant digits of v, as reports and pictures print it; a half goes
+// away from zero.
 func Rounded(v float64) float64 {
-	v, _ = strconv.ParseFloat(strconv.FormatFloat(v, 'g', 3, 64), 64)
-	return v
+	if v == 0 {
+		return 0
+	}
+	step := math.Pow(10, math.Floor(math.Log10(math.Abs(v)))-2)
+	return math.Round(v/step) * step
 }
 
 // The bounds beyond which a backlog grows.
