@@ -191,8 +191,12 @@ func Rounded(v float64) float64 {
 	if v == 0 {
 		return 0
 	}
-	step := math.Pow(10, math.Floor(math.Log10(math.Abs(v)))-2)
-	return math.Round(v/step) * step
+	places := 2 - math.Floor(math.Log10(math.Abs(v)))
+	unit := math.Pow(10, math.Abs(places))
+	if places < 0 {
+		return math.Round(v/unit) * unit
+	}
+	return math.Round(v*unit) / unit // not times 0.01, which is no binary fraction
 }
 
 // The bounds beyond which a backlog grows.

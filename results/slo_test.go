@@ -1,6 +1,7 @@
 package results
 
 import (
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -88,6 +89,17 @@ func TestSLOJudge(t *testing.T) {
 		j := slo.Judge(judged(tc.change))
 		if j.Answer != tc.want || !strings.Contains(j.Why, tc.why) || (j.Why == "") != (tc.want == Met) || j.SLO != "response-p99<20ms" {
 			t.Errorf("%s: %+v, want %s because of %q", tc.name, j, tc.want, tc.why)
+		}
+	}
+}
+
+// What is rounded prints with three digits, also in a command to be copied.
+func TestRounded(t *testing.T) {
+	for v, want := range map[float64]string{
+		0: "0", 310.5: "311", -310.5: "-311", 7.3512: "7.35", 0.70004: "0.7", 0.001234: "0.00123", 999.9: "1000", 123456: "123000",
+	} {
+		if got := strconv.FormatFloat(Rounded(v), 'f', -1, 64); got != want {
+			t.Errorf("%v becomes %s, want %s", v, got, want)
 		}
 	}
 }
