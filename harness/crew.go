@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"runtime"
@@ -124,6 +125,7 @@ type process struct {
 	leaving chan struct{} // closed when it is to end
 	gone    chan struct{} // closed when it has ended
 	err     error         // how; read it after gone
+	garbled error         // what it said that could not be read; read it after it was heard out
 
 	turn sync.Mutex // of who asks
 	owed int        // answers that have not come; guarded by turn
@@ -175,7 +177,9 @@ func spawn(program []string, memory *os.File) (*process, error) {
 		}
 		err = cmd.Wait()
 		<-heard // what it said last
-		p.err = died(cmd, err)
+		if p.err = p.garbled; p.err == nil {
+			p.err = died(cmd, err)
+		}
 		close(p.gone)
 	}()
 	err = <-started
@@ -204,7 +208,12 @@ func (p *process) hear() {
 	d := json.NewDecoder(p.out)
 	for {
 		var a answer
-		if d.Decode(&a) != nil {
+		if err := d.Decode(&a); err != nil {
+			if !errors.Is(err, io.EOF) && !errors.Is(err, io.ErrUnexpectedEOF) && !errors.Is(err, os.ErrClosed) {
+				// It would wait for its next request, and who asks for its answer.
+				p.garbled = fmt.Errorf("its process %d said what cannot be read: %w", p.cmd.Process.Pid, err)
+				killGroup(p.cmd.Process)
+			}
 			return
 		}
 		switch {

@@ -2,7 +2,10 @@ package harness
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
+	"math"
+	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -35,5 +38,16 @@ func TestLateAnswer(t *testing.T) {
 		if _, err := p.ask(t.Context(), request{Do: do}, patience); err == nil || err.Error() != "it was told to "+do+" at the wrong time" {
 			t.Errorf("to %s it answers %v", do, err)
 		}
+	}
+}
+
+// A worker that cannot write its answer says why, or who asks would wait for it.
+func TestAnswerThatCannotBeWritten(t *testing.T) {
+	var said strings.Builder
+	s := &service{out: json.NewEncoder(&said)}
+	s.say(answer{Counts: &Counts{CPU: math.NaN()}})
+	var a answer
+	if err := json.Unmarshal([]byte(said.String()), &a); err != nil || !strings.Contains(a.Error, "NaN") {
+		t.Errorf("%v, %q", err, said.String())
 	}
 }

@@ -290,6 +290,17 @@ func TestWorkerOfAnotherVersion(t *testing.T) {
 	}
 }
 
+// A worker whose words cannot be read ends the run at once, with what was wrong in them.
+func TestWorkerThatCannotBeRead(t *testing.T) {
+	r := inProcesses(t, &harness.Crew{Program: []string{"sh", "-c", `echo '{"protocol": 1}' >&3; read line; echo '{"part": []}' >&3; cat`}})
+	l := load(2, 0)
+	l.Procs = 1
+	_, err := r.Run(t.Context(), harness.Trial{Variant: variant(t, "redis-token", "goredis"), Load: l})
+	if err == nil || !strings.Contains(err.Error(), "cannot be read") {
+		t.Errorf("got %v", err)
+	}
+}
+
 // left lists the names that runs have at the redis server e.
 func left(t *testing.T, e lock.Endpoint) []string {
 	t.Helper()

@@ -105,7 +105,9 @@ type service struct {
 func (s *service) say(a answer) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	_ = s.out.Encode(a)
+	if err := s.out.Encode(a); err != nil {
+		_ = s.out.Encode(answer{Error: err.Error()}) // who asks would wait for it else
+	}
 }
 
 // serve does what it is told, until the lines end.
