@@ -58,7 +58,11 @@ func (v *view) verdicts() []verdict {
 	}
 	if len(even) > 0 {
 		r := best(even, func(a, b *row) bool { return a.Rate.Value > b.Rate.Value })
-		out = append(out, verdict{"Which lock?", strings.Join(alike(even, r), ", or "), fmt.Sprintf("Most grants of the %d locks here that keep waits even: %s/s. If you need a token, a quorum or re-entry, choose by guarantee first.", len(even), r.Rate.Text), "#choose"})
+		why := "The only lock here that keeps waits even"
+		if len(even) > 1 {
+			why = fmt.Sprintf("Most grants of the %d locks here that keep waits even", len(even))
+		}
+		out = append(out, verdict{"Which lock?", strings.Join(alike(even, r), ", or "), fmt.Sprintf("%s: %s/s. If you need a token, a quorum or re-entry, choose by guarantee first.", why, r.Rate.Text), "#choose"})
 	}
 	r := best(list, func(a, b *row) bool { return a.Rate.Value > b.Rate.Value })
 	out = append(out, verdict{"How fast?", fmt.Sprintf("%s/s at most, by %s", r.Rate.Text, r.Name), capital(v.MainLoad) + "." + longest(r) + bound(v.Main), "#figures"})
