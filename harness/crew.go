@@ -330,6 +330,7 @@ func (p *process) send(r request) error {
 func (p *process) receive(ctx context.Context, bound time.Duration) (answer, error) {
 	late := time.NewTimer(bound)
 	defer late.Stop()
+	before, known := p.is.CPU()
 	select {
 	case a := <-p.answers:
 		return a, nil
@@ -338,7 +339,14 @@ func (p *process) receive(ctx context.Context, bound time.Duration) (answer, err
 	case <-ctx.Done():
 		return answer{}, context.Cause(ctx)
 	case <-late.C:
-		return answer{}, fmt.Errorf("its process %d has not answered for %v", p.cmd.Process.Pid, bound)
+		how := ""
+		if used, ok := p.is.CPU(); ok && known { // whether it was busy, or waits for something
+			how = fmt.Sprintf(", in which it used %v of CPU time", (used - before).Round(10*time.Millisecond))
+		}
+		if p.is.Stopped() {
+			how = ": it is stopped"
+		}
+		return answer{}, fmt.Errorf("its process %d has not answered for %v%s", p.cmd.Process.Pid, bound, how)
 	}
 }
 

@@ -20,6 +20,9 @@ func TestLateAnswer(t *testing.T) {
 		t.Fatal(err)
 	}
 	p := list[0]
+	if _, err := p.receive(t.Context(), 0); err == nil || !strings.Contains(err.Error(), "of CPU time") {
+		t.Errorf("a process of which nothing was asked: %v", err)
+	}
 	if err := p.is.Signal(syscall.SIGSTOP); err != nil {
 		t.Fatal(err)
 	}
@@ -30,6 +33,9 @@ func TestLateAnswer(t *testing.T) {
 	defer cancel()
 	if _, err := p.ask(short, request{Do: doPrepare}, patience); !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("a stopped process answered: %v", err)
+	}
+	if _, err := p.ask(t.Context(), request{Do: doPrepare}, 20*time.Millisecond); err == nil || !strings.Contains(err.Error(), "it is stopped") {
+		t.Errorf("a stopped process that is asked: %v", err)
 	}
 	if err := p.is.Signal(syscall.SIGCONT); err != nil {
 		t.Fatal(err)

@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"time"
 )
 
 // Process is one operating-system process, told from a later one of the same id
@@ -32,6 +33,12 @@ func (p Process) Stopped() bool {
 		}
 	}
 	return len(tasks) > 0 && p.Alive()
+}
+
+// CPU is the CPU time that p has used so far; ok is false where the system does not tell.
+func (p Process) CPU() (used time.Duration, ok bool) {
+	ns, ok := cpu([]Process{p})
+	return time.Duration(ns), ok
 }
 
 // Signal sends sig to p, or returns an error that wraps os.ErrProcessDone. It
