@@ -198,6 +198,30 @@ func TestAnotherRTTIsRefused(t *testing.T) {
 	}
 }
 
+// Where a closed loop has seen that each grant went to an owner that waited, nobody
+// passes the waiters, and a grant takes the hand-off as it was measured. Where it has not, the
+// owner that has just released may be quicker than they are.
+func TestPassing(t *testing.T) {
+	waking := func(handed int) func(*results.Run) {
+		return func(r *results.Run) {
+			r.Metrics[results.WakeupsPerAcq], r.Metrics[results.Bypass+"-p99"] = 1, 20
+			put(t, r, results.Handoff, handed, 3*time.Millisecond)
+		}
+	}
+	closed := func(r *results.Run) { r.Load.Rate = 0 }
+	l := results.Load{Owners: 8, Hold: results.Dist{Mean: time.Millisecond}, For: 10 * time.Second}
+	kept := calibrate(t, measured(t, 200, waking(196), closed))
+	near(t, "rate where nobody passes", predict(t, kept, l, Options{Plans: 2}).Rate.Mid, 1/4.1e-3, 0.03) // held for 1.1 ms
+	for what, m := range map[string]*Model{
+		"many passed": calibrate(t, measured(t, 200, waking(150), closed)),
+		"not seen":    calibrate(t, measured(t, 200, waking(196))),
+	} {
+		if rate := predict(t, m, l, Options{Plans: 2}).Rate.Mid; rate < 1.5/4.1e-3 {
+			t.Errorf("%s: %.0f grants a second, as if nobody passed", what, rate)
+		}
+	}
+}
+
 // A herd costs commands, and never wakes more than wait.
 func TestHerd(t *testing.T) {
 	l := results.Load{Owners: 16, Hold: results.Dist{Mean: time.Millisecond}, For: 10 * time.Second, Warmup: time.Second}

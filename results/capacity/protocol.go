@@ -141,9 +141,10 @@ func (w *world) free(e event) {
 		return
 	}
 	at := max(w.now, q.freed+w.p.handoff.draw(w.r))
-	// Anybody may be the first that the message reaches; until one has asked, the key is
-	// free for those who come. The rest of the herd asks in vain a little later, unless the
-	// key comes free again meanwhile.
+	// Anybody may be the first that the message reaches. Until one has asked, the key is free
+	// for those who come, unless that was never seen: what was measured is the hand-off to
+	// whoever was first, and a race with a second draw would make it shorter. The rest of
+	// the herd asks in vain a little later, unless the key comes free again meanwhile.
 	first := int64(0)
 	for n := range w.herd(len(p.waiters)) {
 		i := w.r.IntN(len(p.waiters))
@@ -153,7 +154,9 @@ func (w *world) free(e event) {
 		q := &w.requests[who]
 		q.trip = w.p.free.draw(w.r)
 		if n == 0 {
-			first = max(w.now, at-q.trip/2)
+			if first = max(w.now, at-q.trip/2); !w.m.passed {
+				p.until = first
+			}
 			w.push(event{at: first, kind: asks, who: who})
 			continue
 		}

@@ -55,6 +55,7 @@ type place struct {
 	holder  int32 // 1 + the request that holds it, 0 if it is free or shared
 	readers int32 // that share it
 	since   int64
+	until   int64 // when the first of those that were woken asks; nobody passes them before
 	busy    int64 // time in the window in which it was held
 	waiters []int32
 }
@@ -186,6 +187,9 @@ func (w *world) take(p *place, who int32) {
 // open reports whether q may have p at once. Where waiters are served in order, who reads
 // does not pass those that wait already.
 func (w *world) open(p *place, q *request) bool {
+	if w.now < p.until {
+		return false
+	}
 	if q.read {
 		return p.holder == 0 && (w.m.Order != FIFO || len(p.waiters) == 0)
 	}
