@@ -47,32 +47,35 @@ func TestStageArrivals(t *testing.T) {
 	}
 }
 
-// What is told of the stages adds up to what is told of the run.
+// What is told of the stages adds up to what is told of the run, also where most arrivals
+// of the last stage are served after its end.
 func TestStageResults(t *testing.T) {
-	run, err := new(harness.Rig).Run(t.Context(), harness.Trial{
-		Variant: variant(t, "local-mutex", ""), Seed: 3,
-		Load: results.Load{Owners: 4, Stages: "200ms:500,300ms:2000,100ms:0", Warmup: 50 * time.Millisecond, For: 600 * time.Millisecond},
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	responses, unserved, grants := int64(0), 0.0, 0.0
-	for i, s := range run.Load.Stages.List() {
-		responses += run.Exact[results.StageMetric(i+1, results.Response)].Count
-		unserved += run.Metrics[results.StageMetric(i+1, results.Unserved)]
-		grants += run.Metrics[results.StageMetric(i+1, results.AcqRate)] * s.For.Seconds()
-	}
-	if all := run.Exact[results.Response].Count; responses != all || all == 0 {
-		t.Errorf("%d responses in the stages, %d in the run", responses, all)
-	}
-	if unserved != run.Metrics[results.Unserved] {
-		t.Errorf("%g unserved in the stages, %g in the run", unserved, run.Metrics[results.Unserved])
-	}
-	if all := run.Metrics[results.AcqRate] * run.Window.Seconds(); math.Abs(grants-all) > 0.5 {
-		t.Errorf("%g grants in the stages, %g in the run", grants, all)
-	}
-	if run.Series == nil || len(run.Series.Backlog) != len(run.Series.Grants) {
-		t.Errorf("no backlog in %+v", run.Series)
+	for name, l := range map[string]results.Load{
+		"in time": {Owners: 4, Stages: "200ms:500,300ms:2000,100ms:0", Warmup: 50 * time.Millisecond, For: 600 * time.Millisecond},
+		"late":    {Owners: 4, Stages: "100ms:50,100ms:200", Hold: results.Dist{Mean: 20 * time.Millisecond}, Warmup: 50 * time.Millisecond, For: 200 * time.Millisecond},
+	} {
+		run, err := new(harness.Rig).Run(t.Context(), harness.Trial{Variant: variant(t, "local-mutex", ""), Seed: 3, Load: l})
+		if err != nil {
+			t.Fatal(err)
+		}
+		responses, unserved, grants := int64(0), 0.0, 0.0
+		for i, s := range run.Load.Stages.List() {
+			responses += run.Exact[results.StageMetric(i+1, results.Response)].Count
+			unserved += run.Metrics[results.StageMetric(i+1, results.Unserved)]
+			grants += run.Metrics[results.StageMetric(i+1, results.AcqRate)] * s.For.Seconds()
+		}
+		if all := run.Exact[results.Response].Count; responses != all || all == 0 {
+			t.Errorf("%s: %d responses in the stages, %d in the run", name, responses, all)
+		}
+		if unserved != run.Metrics[results.Unserved] {
+			t.Errorf("%s: %g unserved in the stages, %g in the run", name, unserved, run.Metrics[results.Unserved])
+		}
+		if all := run.Metrics[results.AcqRate] * run.Window.Seconds(); math.Abs(grants-all) > 0.5 {
+			t.Errorf("%s: %g grants in the stages, %g in the run", name, grants, all)
+		}
+		if run.Series == nil || len(run.Series.Backlog) != len(run.Series.Grants) {
+			t.Errorf("%s: no backlog in %+v", name, run.Series)
+		}
 	}
 }
 

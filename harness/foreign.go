@@ -73,7 +73,7 @@ func (f *foreign) take(r operation) {
 			f.bad = cmp.Or(f.bad, fmt.Errorf("it reported an operation whose instants are in no order: %+v", r))
 			return
 		}
-		if f.rec.window.holds(o.granted) {
+		if f.rec.logs(o.granted) {
 			f.board.grant(&o, f.board.tickets.Add(1), 0).complete(&o, f.board.tickets.Add(1))
 		}
 		if began, ok := f.begun[r.Owner]; ok {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"math"
+	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -74,6 +75,23 @@ func lindley(s *conductor) (sum int64, served int64) {
 	return sum, served
 }
 
+// backlogs is how many arrivals have come and are not served at the end of each of n equal
+// parts of the window, of the same server.
+func backlogs(s *conductor, n int) []int64 {
+	list := make([]int64, n)
+	free := int64(0)
+	for _, a := range planArrivals(s.t.Load, s.t.Seed) {
+		begin := max(a.due, free)
+		free = begin + a.hold
+		for i := range list {
+			if at := int64(s.t.Load.Warmup) + int64(i+1)*int64(s.t.Load.For)/int64(n); a.due < at && begin >= at {
+				list[i]++
+			}
+		}
+	}
+	return list
+}
+
 // One owner that finds its key free, and many owners of one key, are the same
 // queue: what the one has in front of itself the others have in the lock.
 func TestOpenLoopIsAQueue(t *testing.T) {
@@ -102,6 +120,9 @@ func TestOpenLoopIsAQueue(t *testing.T) {
 				}
 				if e["wait"].Count != n || e["wait"].Sum != want || run.Metrics[results.Unserved] != 0 {
 					t.Errorf("wait %+v, want %d with a sum of %d; %v unserved", e["wait"], n, want, run.Metrics[results.Unserved])
+				}
+				if got, want := run.Series.Backlog, backlogs(s, len(run.Series.Grants)); !slices.Equal(got, want) {
+					t.Errorf("backlog %v, want %v", got, want)
 				}
 				part, none := e["acquire"], e["queue"]
 				if c.queued {

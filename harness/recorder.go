@@ -56,6 +56,7 @@ type recording struct {
 	slots []slot // of the board, for who watches the run; nil where nobody can
 	heat  int64  // see heatOf
 	open  bool   // the loop
+	whole bool   // see logs
 
 	mu     sync.Mutex
 	failed *results.Histogram // of acquires that ended without a grant
@@ -68,7 +69,7 @@ func newRecording(l results.Load, owners int, w *window) *recording {
 	interval, intervals := seriesOf(l)
 	rec := &recording{
 		window: w, interval: int64(interval), shards: make([]recorder, n), failed: results.NewHistogram(longest),
-		heat: int64(heatOf(l)), open: l.Open(),
+		heat: int64(heatOf(l)), open: l.Open(), whole: l.Open() || l.Shared > 0,
 	}
 	for i := range rec.shards {
 		r := &rec.shards[i]
@@ -89,6 +90,11 @@ func newRecording(l results.Load, owners int, w *window) *recording {
 	}
 	return rec
 }
+
+// logs reports whether the log takes a grant at the instant: one in the window. Two logs
+// need those around it, too: readers who came before are still inside, and arrivals that
+// were served before or after are no backlog.
+func (rec *recording) logs(granted int64) bool { return rec.whole || rec.window.holds(granted) }
 
 // shard is the recorder of this worker's owner.
 func (rec *recording) shard(own int) *recorder { return &rec.shards[own%len(rec.shards)] }

@@ -346,8 +346,7 @@ func (w *worker) operate(ctx, releases context.Context, locker lock.Locker, o *o
 		token = fenced.Token()
 		w.witness.write(o.key, token)
 	}
-	// Readers that were granted before the window count into how many are together in it.
-	if w.spec.Load.Shared > 0 || w.rec.window.holds(o.granted) {
+	if w.rec.logs(o.granted) {
 		o.entry = w.board.grant(o, ticket, token)
 	}
 	var again [results.MaxDepth]lock.Lease
