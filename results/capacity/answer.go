@@ -69,8 +69,11 @@ type Choice struct {
 	Name    string   `json:"name"`
 	Reasons []Reason `json:"reasons,omitempty"` // why it cannot; empty if it can
 
-	Order  Order  `json:"order,omitempty"` // in which its waiters are served
-	Domain Domain `json:"domain"`          // of its model
+	Order Order `json:"order,omitempty"` // in which its waiters are served
+	// Assumed is what no run has shown and the prediction takes for granted, for
+	// Answer.NotTested; "" if there is nothing.
+	Assumed string `json:"assumed,omitempty"`
+	Domain  Domain `json:"domain"` // of its model
 	// Peak is at the peak rate with headroom, Now at the peak rate without it. Of several
 	// servers it is the one with the hottest key.
 	Peak *Prediction `json:"at_peak_with_headroom,omitempty"`

@@ -114,7 +114,8 @@ func Calibrate(runs []*results.Run) (*Model, error) {
 	if err := json.Unmarshal(first.Config, &config); err != nil && m.Order != FIFO {
 		return nil, fmt.Errorf("capacity: the configuration of run %s: %w", first.ID, err)
 	}
-	m.retry, m.passed = config.Retry, passed(runs)
+	m.retry = config.Retry
+	m.passed, _ = passed(runs)
 	m.span(runs)
 	if m.Domain.Shared > 0 && (m.Order == Quorum || config.WriterPreference) {
 		return nil, fmt.Errorf("%s: %w of readers of a quorum, nor of writers that are preferred", m.Algo, ErrNoModel)
@@ -267,9 +268,8 @@ const leastPassing = 0.05
 // passed reports whether an owner that has just released may get the key again before
 // those that wait. It is seen in closed loops of one key, where an owner that waits was
 // called before the key was freed, which makes its grant a hand-off. Without such a run
-// it is assumed.
-func passed(runs []*results.Run) bool {
-	seen := false
+// it is not seen, and assumed.
+func passed(runs []*results.Run) (passed, seen bool) {
 	for _, r := range runs {
 		l := r.Load.Filled()
 		if l.Rate > 0 || l.Keys > 1 || l.Owners < 3 || l.Think.Mean > 0 {
@@ -278,10 +278,10 @@ func passed(runs []*results.Run) bool {
 		seen = true
 		all := float64(r.Exact[results.Acquire].Count)
 		if all-float64(r.Exact[results.Handoff].Count) >= leastPassing*all {
-			return true
+			return true, true
 		}
 	}
-	return !seen
+	return !seen, seen
 }
 
 // span is the domain of runs.

@@ -40,17 +40,24 @@ func Decide(ctx context.Context, n Need, c Candidate, now time.Time) (Choice, er
 		out.Reasons = append(out.Reasons, Reason{why, fmt.Sprintf(format, a...)})
 		return out, ctx.Err()
 	}
-	runs, passed, why := calibration(c.Runs, n)
+	all, invalid, why := calibration(c.Runs, n)
 	if why.Text != "" {
 		return no(why.Why, "%s", why.Text)
 	}
 	// What is missing may be in the runs that were passed over.
-	if passed != "" {
-		passed = "; runs that are not valid were passed over: " + passed
+	if invalid != "" {
+		invalid = "; runs that are not valid were passed over: " + invalid
 	}
+	runs := preferOpen(all)
 	m, err := Calibrate(runs)
 	if err != nil {
-		return no(Unmodelled, "%s%s", plainly(err), passed)
+		return no(Unmodelled, "%s%s", plainly(err), invalid)
+	}
+	if m.Order == Waking {
+		var seen bool
+		if m.passed, seen = passed(all); !seen {
+			out.Assumed = fmt.Sprintf("whether an owner that comes just as the key is freed gets %s before those that wait: taken for granted; a closed loop of it on one key shows it (-owners 8, without -rate)", c.Name)
+		}
 	}
 	load, err := n.Load(n.Peak(), 1)
 	if err != nil {
@@ -86,7 +93,7 @@ func Decide(ctx context.Context, n Need, c Candidate, now time.Time) (Choice, er
 	var missed string
 	for last := shards + mostMore; ; shards++ {
 		if p, rate, err = m.at(ctx, n, n.Peak(), shards, manyPlans); err != nil {
-			return no(Beyond, "%s%s", plainly(err), passed)
+			return no(Beyond, "%s%s", plainly(err), invalid)
 		}
 		missed = misses(n.SLO, p, rate)
 		// More servers help where one is busy, and nowhere else.
@@ -129,9 +136,8 @@ func Decide(ctx context.Context, n Need, c Candidate, now time.Time) (Choice, er
 // plainly is the text of err without the name of this package.
 func plainly(err error) string { return strings.ReplaceAll(err.Error(), "capacity: ", "") }
 
-// calibration picks the runs of one lock that a model for n is made of, or says why there
-// are none. Invalid is why others were passed over. Open loops are preferred: what hands a key over in a queue that never ends is
-// another matter than what does at the load that is planned.
+// calibration picks the runs of one lock that tell something about n, or says why there
+// are none. Invalid is why others were passed over.
 func calibration(all []*results.Run, n Need) (runs []*results.Run, invalid string, none Reason) {
 	if len(all) == 0 {
 		return nil, "", Reason{Unmeasured, "it was not measured: lockbench plan -measure does"}
@@ -151,9 +157,6 @@ func calibration(all []*results.Run, n Need) (runs []*results.Run, invalid strin
 			runs = append(runs, r)
 		}
 	}
-	if slices.ContainsFunc(runs, func(r *results.Run) bool { return r.Load.Rate > 0 }) {
-		runs = slices.DeleteFunc(runs, func(r *results.Run) bool { return r.Load.Rate == 0 })
-	}
 	switch {
 	case len(runs) > 0:
 		return runs, invalid, Reason{}
@@ -161,6 +164,22 @@ func calibration(all []*results.Run, n Need) (runs []*results.Run, invalid strin
 		return nil, invalid, Reason{Unmeasured, plainly(other)}
 	}
 	return nil, invalid, Reason{Invalid, "none of its runs is valid: " + invalid}
+}
+
+// preferOpen returns the open loops among runs, or all if there are none: what hands a
+// key over in a queue that never ends is another matter than what does at the load that
+// is planned.
+func preferOpen(runs []*results.Run) []*results.Run {
+	var open []*results.Run
+	for _, r := range runs {
+		if r.Load.Rate > 0 {
+			open = append(open, r)
+		}
+	}
+	if open == nil {
+		return runs
+	}
+	return open
 }
 
 // service is the mean in ns of what an owner has the hottest key for, its mean square in

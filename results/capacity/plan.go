@@ -31,6 +31,9 @@ func Plan(ctx context.Context, needs []Need, candidates func(Need) []Candidate, 
 				for _, text := range c.Unproven {
 					open[text] = true
 				}
+				if choice.Assumed != "" {
+					open[choice.Assumed] = true
+				}
 			} else {
 				w.Cannot = append(w.Cannot, choice)
 			}

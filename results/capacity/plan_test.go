@@ -250,6 +250,40 @@ func TestPlan(t *testing.T) {
 	}
 }
 
+// A plan is made of open loops, and learns from closed ones whether newcomers pass those
+// that wait. Without any it says that it takes it for granted.
+func TestPlanLearnsOfPassing(t *testing.T) {
+	waking := func(r *results.Run) { r.Metrics[results.WakeupsPerAcq], r.Metrics[results.Bypass+"-p99"] = 1, 20 }
+	loop := func(handed int) *results.Run { // of 1000 grants
+		return planned(t, func(r *results.Run) {
+			waking(r)
+			r.Load.Rate, r.Load.Keys, r.Load.Owners = 0, 1, 8
+			put(t, r, results.Acquire, 1000, 2*time.Millisecond)
+			put(t, r, results.Handoff, handed, time.Millisecond/2)
+		})
+	}
+	n := need(t)
+	n.Rate = 350
+	decide := func(runs ...*results.Run) (assumed string, mean float64) {
+		c, err := Decide(t.Context(), n, Candidate{Name: "waking", Runs: append(runs, planned(t, waking))}, time.Now())
+		if err != nil || c.Peak == nil {
+			t.Fatalf("%v, %+v", err, c.Reasons)
+		}
+		return c.Assumed, c.Peak.Mean.Mid
+	}
+	assumed, unseen := decide()
+	if !strings.Contains(assumed, "waking") {
+		t.Errorf("without a closed loop it says %q", assumed)
+	}
+	said, passing := decide(loop(500))
+	if said != "" || passing != unseen {
+		t.Errorf("where half have passed: %q, a mean wait of %.0f ns, and %.0f ns where it is taken for granted", said, passing, unseen)
+	}
+	if said, kept := decide(loop(999)); said != "" || kept <= unseen {
+		t.Errorf("where nobody has passed: %q, a mean wait of %.0f ns, and %.0f ns where it is taken for granted", said, kept, unseen)
+	}
+}
+
 func TestPlanEnds(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
