@@ -23,10 +23,10 @@ const protocol = 1
 // patience is how long a worker may take to answer what needs no server.
 const patience = 20 * time.Second
 
-// partPatience is how long it may take over its part, which is large: a process whose
-// processors are all busy writes and sends it slowly, and a finished run is not thrown
-// away for that.
-const partPatience = 3 * patience
+// partPatience is how long it may take over its part, which costs up to seconds of CPU
+// time: where many others want the same processors that is minutes, and a finished run is
+// not thrown away for them. A worker that has died is seen at once all the same.
+const partPatience = 15 * patience
 
 // A Crew is the processes in which the owners of the runs of one command live: each
 // runs this program again, as [Work] says, and serves one run after the other. The zero
@@ -330,7 +330,7 @@ func (p *process) send(r request) error {
 func (p *process) receive(ctx context.Context, bound time.Duration) (answer, error) {
 	late := time.NewTimer(bound)
 	defer late.Stop()
-	before, known := p.is.CPU()
+	before := p.effort()
 	select {
 	case a := <-p.answers:
 		return a, nil
@@ -339,15 +339,35 @@ func (p *process) receive(ctx context.Context, bound time.Duration) (answer, err
 	case <-ctx.Done():
 		return answer{}, context.Cause(ctx)
 	case <-late.C:
-		how := ""
-		if used, ok := p.is.CPU(); ok && known { // whether it was busy, or waits for something
-			how = fmt.Sprintf(", in which it used %v of CPU time", (used - before).Round(10*time.Millisecond))
-		}
-		if p.is.Stopped() {
-			how = ": it is stopped"
-		}
-		return answer{}, fmt.Errorf("its process %d has not answered for %v%s", p.cmd.Process.Pid, bound, how)
+		return answer{}, fmt.Errorf("its process %d has not answered for %v%s", p.cmd.Process.Pid, bound, p.since(before))
 	}
+}
+
+// effort is what a process has had of the processors so far, and what it went without.
+type effort struct {
+	used, ready time.Duration
+	ok          bool // the system tells
+}
+
+func (p *process) effort() effort {
+	used, ok := p.is.CPU()
+	ready, also := p.is.Ready()
+	return effort{used, ready, ok && also}
+}
+
+// since says what p has done since before: it was busy, had to wait for a processor, waits
+// for something else, or is stopped.
+func (p *process) since(before effort) string {
+	if p.is.Stopped() {
+		return ": it is stopped"
+	}
+	now := p.effort()
+	if !now.ok || !before.ok {
+		return ""
+	}
+	const digits = 10 * time.Millisecond
+	return fmt.Sprintf(", in which it used %v of CPU time and its threads stood ready for %v without any",
+		(now.used - before.used).Round(digits), max(0, now.ready-before.ready).Round(digits))
 }
 
 // The rest makes a process a member.

@@ -41,6 +41,13 @@ func (p Process) CPU() (used time.Duration, ok bool) {
 	return time.Duration(ns), ok
 }
 
+// Ready is how long the threads of p that live have stood ready without a CPU to run on, in
+// all; ok is false where the system does not tell.
+func (p Process) Ready() (stood time.Duration, ok bool) {
+	ns, ok := readyTime(p.PID)
+	return time.Duration(ns), ok && p.Alive()
+}
+
 // Signal sends sig to p, or returns an error that wraps os.ErrProcessDone. It
 // never reaches another process: the handle is taken first and the start time
 // is compared after that, so that the id cannot change hands in between (where
