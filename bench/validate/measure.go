@@ -168,7 +168,7 @@ func disturbed(r results.Run) bool { return !r.Valid.OK && r.Valid.Disturbed }
 
 // measure runs t, and again while the run is to be measured again.
 func (v *validation) measure(ctx context.Context, rig *harness.Rig, s scene, t harness.Trial, again func(results.Run) bool) (run results.Run, err error) {
-	say(v.stderr, "%s, %d keys, %.0f/s", s.v.Name(), t.Load.Keys, t.Load.Rate)
+	say(v.stderr, "%s", under(s.v.Name(), t.Load))
 	for range tries {
 		if run, err = rig.Run(ctx, t); err != nil {
 			return run, err

@@ -8,6 +8,8 @@ import (
 	"strings"
 	"text/tabwriter"
 	"time"
+
+	"github.com/lockbench/lockbench/results"
 )
 
 // preface says what the table shows. It has places for the processes and the window.
@@ -53,6 +55,14 @@ func (v *validation) print(w io.Writer) error {
 	return err
 }
 
+// under names a load of a lock as the lines of a run do.
+func under(lock string, l results.Load) string {
+	if l.Rate == 0 {
+		return fmt.Sprintf("%s owners=%d keys=%d", lock, l.Owners, l.Keys)
+	}
+	return fmt.Sprintf("%s keys=%d rate=%.0f", lock, l.Keys, l.Rate)
+}
+
 // summary says what the errors of all valid loads come to.
 func (v *validation) summary() string {
 	var text strings.Builder
@@ -62,11 +72,11 @@ func (v *validation) summary() string {
 	for _, f := range v.rows {
 		switch {
 		case f.Refused != "":
-			say(&text, "REFUSED: %s, %d keys, %.0f/s: %s\n", f.Name(), f.Load.Keys, f.Load.Rate, f.Refused)
+			say(&text, "REFUSED: %s: %s\n", under(f.Name(), f.Load), f.Refused)
 			continue
 		case !f.Valid.OK:
 			invalid++
-			say(&text, "NOT VALID: %s, %d keys, %.0f/s: %s\n", f.Name(), f.Load.Keys, f.Load.Rate, strings.Join(f.Valid.Reasons, "; "))
+			say(&text, "NOT VALID: %s: %s\n", under(f.Name(), f.Load), strings.Join(f.Valid.Reasons, "; "))
 			continue
 		}
 		rates, nulls = append(rates, math.Abs(f.Rate.Error())), append(nulls, math.Abs(f.Null/f.Rate.Measured-1))

@@ -93,7 +93,7 @@ func TestTableHasAllErrors(t *testing.T) {
 	}
 	for _, want := range []string{
 		"+10.0 %", "+200.0 %", "-20.0 %", "+4900.0 %", "+50.0 %", "refused\n",
-		"REFUSED: redis-token/goredis, 1 keys, 50/s: beyond", "NOT VALID: redis-token/goredis, 1 keys, 50/s: too much", "LEFT OUT: etcd-mutex: no etcd here",
+		"REFUSED: redis-token/goredis keys=1 rate=50: beyond", "NOT VALID: redis-token/goredis keys=1 rate=50: too much", "LEFT OUT: etcd-mutex: no etcd here",
 		"over 3 loads; without a model +50.0 % and +50.0 %", "polling: off by +20.0 % in the median, +200.0 % at most, over 3 loads", "in 2 of 3 loads; 1 runs are not valid",
 	} {
 		if !strings.Contains(b.String(), want) {
