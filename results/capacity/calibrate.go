@@ -231,7 +231,7 @@ func (m *Model) like(l results.Load) *parts {
 // Bounds of the two ways of serving, on metrics of a run with waiters.
 const (
 	mostBypass  = 2.0  // p99 of later arrivals that went first, in a lock that serves in order
-	leastTries  = 1.02 // attempts for a grant, of a lock that polls
+	leastTries  = 1.02 // attempts for a grant that no message called for, of a lock that polls
 	leastWaking = 0.02 // messages for a grant, of a lock that wakes its waiters
 )
 
@@ -242,7 +242,7 @@ func orderOf(runs []*results.Run) (Order, error) {
 	})
 	m := busiest.Metrics
 	tries, polls := m[results.AttemptsPerAcq]
-	polls = polls && tries >= leastTries
+	polls = polls && tries-m[results.WakeupsPerAcq] >= leastTries
 	bypass, known := m[results.Bypass+"-p99"]
 	switch {
 	case polls && len(busiest.Server.Nodes) > 2 && busiest.Server.Topology == "":

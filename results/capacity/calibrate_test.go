@@ -110,6 +110,12 @@ func TestOrderIsReadOffTheRuns(t *testing.T) {
 			t.Errorf("retry %+v", m.retry)
 		}
 	}
+	// Who tries again because a message called does not poll.
+	if m := calibrate(t, measured(t, 200, func(r *results.Run) {
+		r.Metrics[results.AttemptsPerAcq], r.Metrics[results.WakeupsPerAcq] = 1.4, 0.4
+	})); m.Order != FIFO {
+		t.Errorf("a queue whose waiters try again when they are called was taken for %s", m.Order)
+	}
 	for name, change := range map[string]func(*results.Run){
 		"of its own library": func(r *results.Run) {
 			r.Algo = "peer-x"
