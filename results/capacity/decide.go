@@ -56,7 +56,7 @@ func Decide(ctx context.Context, n Need, c Candidate, now time.Time) (Choice, er
 	if m.Order == Waking {
 		var seen bool
 		if m.passed, seen = passed(all); !seen {
-			out.Assumed = fmt.Sprintf("whether an owner that comes just as the key is freed gets %s before those that wait: taken for granted; a closed loop of it on one key shows it (-owners 8, without -rate)", c.Name)
+			out.Assumed = fmt.Sprintf("whether an owner that comes just as the key is freed gets %s before those that wait: it is assumed that it does; a closed loop of it on one key shows it (-owners 8, without -rate)", c.Name)
 		}
 	}
 	load, err := n.Load(n.Peak(), 1)
