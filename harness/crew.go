@@ -327,19 +327,33 @@ func (p *process) send(r request) error {
 	return nil
 }
 
+// receive waits for an answer. What the process does is looked at only when half of the
+// bound is over, since looking takes time itself.
 func (p *process) receive(ctx context.Context, bound time.Duration) (answer, error) {
+	a, came, err := p.within(ctx, bound/2)
+	if came {
+		return a, err
+	}
+	before := p.effort()
+	if a, came, err = p.within(ctx, bound-bound/2); came {
+		return a, err
+	}
+	return answer{}, fmt.Errorf("its process %d has not answered for %v%s", p.cmd.Process.Pid, bound, p.since(before))
+}
+
+// within waits for an answer, or what ends the wait for it, no longer than bound.
+func (p *process) within(ctx context.Context, bound time.Duration) (a answer, came bool, err error) {
 	late := time.NewTimer(bound)
 	defer late.Stop()
-	before := p.effort()
 	select {
 	case a := <-p.answers:
-		return a, nil
+		return a, true, nil
 	case <-p.gone:
-		return answer{}, p.err
+		return answer{}, true, p.err
 	case <-ctx.Done():
-		return answer{}, context.Cause(ctx)
+		return answer{}, true, context.Cause(ctx)
 	case <-late.C:
-		return answer{}, fmt.Errorf("its process %d has not answered for %v%s", p.cmd.Process.Pid, bound, p.since(before))
+		return answer{}, false, nil
 	}
 }
 
@@ -366,7 +380,7 @@ func (p *process) since(before effort) string {
 		return ""
 	}
 	const digits = 10 * time.Millisecond
-	return fmt.Sprintf(", in which it used %v of CPU time and its threads stood ready for %v without any",
+	return fmt.Sprintf(", in the second half of which it used %v of CPU time and its threads stood ready for %v without any",
 		(now.used - before.used).Round(digits), max(0, now.ready-before.ready).Round(digits))
 }
 

@@ -91,7 +91,7 @@ func newRecording(l results.Load, owners int, w *window) *recording {
 	return rec
 }
 
-// logs reports whether the log takes a grant at the instant: one in the window. Two logs
+// logs reports whether the log takes a grant at the instant: one in the window. Two loads
 // need those around it, too: readers who came before are still inside, and arrivals that
 // were served before or after are no backlog.
 func (rec *recording) logs(granted int64) bool { return rec.whole || rec.window.holds(granted) }
