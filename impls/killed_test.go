@@ -37,11 +37,19 @@ func TestKilledUnderLoad(t *testing.T) {
 				Faults: []fault.Fault{fault.Kill{At: 500 * time.Millisecond}},
 			}
 			// The kill is to strike after the first grants. How long they take depends on
-			// the machine, so a window that had none is followed by one twice as long.
+			// the machine, so a window that had none is followed by one twice as long. So does
+			// how long a session takes to open, which has the time-out of a command.
 			var run results.Run
 			var err error
 			for {
-				if run, err = rig.Run(t.Context(), trial); err != nil {
+				run, err = rig.Run(t.Context(), trial)
+				if err != nil && strings.HasPrefix(err.Error(), "opening ") && trial.Config.Timeout < patience {
+					t.Logf("%v: once more, with twice the time", err)
+					trial.Config.Timeout *= 2
+					trial.Load.For, trial.Faults = 4*trial.Config.Timeout, []fault.Fault{fault.Kill{At: trial.Config.Timeout}}
+					continue
+				}
+				if err != nil {
 					t.Fatal(err)
 				}
 				if n := run.Metrics[results.Violations]; n > 0 {
