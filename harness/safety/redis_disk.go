@@ -133,6 +133,8 @@ func (h *shelf) then(ctx context.Context, entered time.Time) error {
 	return h.s.succeed(ctx, h.a, b, entered)
 }
 
+// everysecKill has the grant written before the kill. A server that syncs each second may
+// answer first and write only once the sync under way has ended; see everysecStuck.
 func everysecKill(ctx context.Context, s *Scene) error {
 	h, err := s.shelve(ctx, "everysec")
 	if err != nil {
@@ -143,6 +145,16 @@ func everysecKill(ctx context.Context, s *Scene) error {
 	if err := s.Enter(ctx, h.a, k); err != nil {
 		return err
 	}
+	for _, c := range h.list {
+		err := s.until(ctx, "the server has written what it answered for", func() (bool, error) {
+			n, err := info(ctx, c, "aof_buffer_length")
+			return n == "0", err
+		})
+		if err != nil {
+			return err
+		}
+	}
+	s.Proof("%s wrote the grant to the file", of(len(h.list), "server"))
 	if _, _, err := h.crash(ctx, k, false); err != nil {
 		return err
 	}
