@@ -2,6 +2,8 @@ package bench
 
 import (
 	"errors"
+	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -76,12 +78,19 @@ func programs(t *testing.T, list []lock.Variant) (servers map[lock.Needs]*server
 	return servers, why
 }
 
-// A command that had to wait for longer than a lease lasts runs to its end, and for
-// longer than a lease lasts.
-func TestLockAfterALongWait(t *testing.T) {
-	const ttl = 2 * time.Second
-	list := renewing()
-	servers, why := programs(t, list)
+// A waited is what became of two commands, one of which waited for the other.
+type waited struct {
+	holder string // what is wrong with it; empty if nothing is
+	waiter outcome
+}
+
+// asAsked says whether the first ended well, and the second ran then and to its own end.
+func (w waited) asAsked() bool { return w == waited{"", outcome{7, "in\n", ""}} }
+
+// waitThrough has a command wait for another on each of list, all at once and for three
+// times the lease.
+func waitThrough(t *testing.T, list []lock.Variant, servers map[lock.Needs]*server.Server, ttl time.Duration) map[string]waited {
+	t.Helper()
 	on := func(v lock.Variant, command ...string) []string {
 		var urls []string
 		for _, node := range servers[v.Needs].Deployment.Nodes {
@@ -89,38 +98,60 @@ func TestLockAfterALongWait(t *testing.T) {
 		}
 		return append([]string{
 			"lock", "-" + v.Needs.Kind, strings.Join(urls, ","), "-algo", v.Algo, "-client", v.Client,
-			"-ttl", ttl.String(), "-key", "waited-" + v.Algo,
+			"-ttl", ttl.String(), "-key", "waited-" + v.Algo + "-" + ttl.String(),
 		}, command...)
 	}
-	holders := map[string]*holder{}
+	var holders []*holder
 	for _, v := range list {
-		if servers[v.Needs] != nil {
-			holders[v.Name()] = hold(t, process(t, on(v, inside()...)...))
-		}
+		holders = append(holders, hold(t, process(t, on(v, inside()...)...)))
 	}
-	waiters := map[string]chan outcome{}
+	var waiters []chan outcome
 	for _, v := range list {
-		if holders[v.Name()] != nil {
-			cmd, got := process(t, on(v, "--", "sh", "-c", "echo in; sleep 3; exit 7")...), make(chan outcome, 1)
-			go func() { got <- finish(t, cmd) }()
-			waiters[v.Name()] = got
-		}
+		cmd, got := process(t, on(v, "--", "sh", "-c", fmt.Sprintf("echo in; sleep %g; exit 7", 1.5*ttl.Seconds()))...), make(chan outcome, 1)
+		go func() { got <- finish(t, cmd) }()
+		waiters = append(waiters, got)
 	}
 	time.Sleep(3 * ttl) // the wait that this is about
 	for _, h := range holders {
 		_ = h.stdin.Close()
 	}
+	all := map[string]waited{}
+	for i, v := range list {
+		w := waited{waiter: <-waiters[i]}
+		if status := holders[i].wait(t); status != 0 {
+			w.holder = fmt.Sprintf("exit status %d: %s", status, holders[i].stderr)
+		}
+		all[v.Name()] = w
+	}
+	return all
+}
+
+// A command that had to wait for longer than a lease lasts runs to its end, and for
+// longer than a lease lasts. Thirty processes renew theirs at once: where a lease of two
+// seconds ends because the machine did not run one of them, the lock has another go, with
+// one that bears more.
+func TestLockAfterALongWait(t *testing.T) {
+	list := renewing()
+	servers, why := programs(t, list)
+	ran := slices.DeleteFunc(slices.Clone(list), func(v lock.Variant) bool { return servers[v.Needs] == nil })
+	got := waitThrough(t, ran, servers, 2*time.Second)
+	failed := slices.DeleteFunc(slices.Clone(ran), func(v lock.Variant) bool { return got[v.Name()].asAsked() })
+	again := map[string]waited{}
+	if len(failed) > 0 {
+		again = waitThrough(t, failed, servers, 10*time.Second)
+	}
 	for _, v := range list {
 		t.Run(v.Name(), func(t *testing.T) {
-			h := holders[v.Name()]
-			if h == nil {
+			if servers[v.Needs] == nil {
 				t.Skipf("NOT RUN: %v", why[v.Needs])
 			}
-			if status := h.wait(t); status != 0 {
-				t.Errorf("the holder's exit status is %d: %s", status, h.stderr)
+			w := got[v.Name()]
+			if a, ok := again[v.Name()]; ok {
+				t.Logf("AGAIN: with leases of two seconds: %+v", w)
+				w = a
 			}
-			if o := <-waiters[v.Name()]; o != (outcome{7, "in\n", ""}) {
-				t.Errorf("the command that waited: %+v, want its exit status, 7", o)
+			if !w.asAsked() {
+				t.Errorf("%+v, want a holder that ends well, and the other's exit status, 7", w)
 			}
 		})
 	}
