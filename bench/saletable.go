@@ -32,8 +32,9 @@ func saleLine(s *results.Sale) string {
 
 func inSeconds(d time.Duration) string { return strconv.FormatFloat(d.Seconds(), 'f', 2, 64) + " s" }
 
-// saleTable prints one row for each lock, in the order of held. Counts and times are
-// medians of its sales; stock and losses are those of the sale that lost most.
+// saleTable prints one row for each lock, in the order of held. Times are medians of its
+// sales; stock, losses and each count are those of the worst sale, since one in which
+// nobody got in is what a user has to know of.
 func saleTable(w io.Writer, held []results.Sale) error {
 	var order []string
 	by := map[string][]*results.Sale{}
@@ -53,7 +54,7 @@ func saleTable(w io.Writer, held []results.Sale) error {
 	}
 	t := held[0].Terms
 	say(w, "%d buyers, %d goods of %d units, %v of work; a buyer waits at most %v, %d times. EXACT: sales whose stock was right.\n", t.Buyers, t.Goods, t.Stock, t.Work, t.Wait, t.Tries)
-	say(w, "Stock and losses: the sale that lost most; the rest: medians. ≥: some gave up after so long.\n")
+	say(w, "Stock and losses: the sale that lost most; BOUGHT, GAVE UP and ERRORS: the worst sale of each; times: medians. ≥: some gave up after so long.\n")
 	return nil
 }
 
@@ -74,11 +75,14 @@ func saleRow(name string, list []*results.Sale) []string {
 			why = s.Excuse
 		}
 	}
-	number := func(of func(*results.Sale) int64) string { return strconv.FormatInt(of(middle(list, of)), 10) }
+	var bought, gaveUp, errs []int64
+	for _, s := range list {
+		bought, gaveUp, errs = append(bought, s.Bought()), append(gaveUp, s.GaveUp.Exact.Count), append(errs, s.Errors)
+	}
+	number := func(n int64) string { return strconv.FormatInt(n, 10) }
 	row := []string{
-		name, fmt.Sprintf("%d of %d", exact, len(list)), strconv.FormatInt(worst.Left(), 10), strconv.FormatInt(worst.Expected(), 10),
-		strconv.FormatInt(worst.Lost(), 10), number((*results.Sale).Bought), number(func(s *results.Sale) int64 { return s.GaveUp.Exact.Count }),
-		number(func(s *results.Sale) int64 { return s.Errors }),
+		name, fmt.Sprintf("%d of %d", exact, len(list)), number(worst.Left()), number(worst.Expected()), number(worst.Lost()),
+		number(slices.Min(bought)), number(slices.Max(gaveUp)), number(slices.Max(errs)),
 		inSeconds(middle(list, func(s *results.Sale) int64 { return int64(s.Took) }).Took),
 	}
 	for _, p := range []float64{50, 99, 100} {

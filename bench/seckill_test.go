@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -156,6 +157,31 @@ func TestSeckillVerdict(t *testing.T) {
 		if (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: got %v, want %q", c.name, err, c.want)
 		}
+	}
+}
+
+// The table does not hide one sale in which nobody got in behind the median of many.
+func TestSaleTableShowsTheWorst(t *testing.T) {
+	sale := func(bought, gaveUp, errs int64) results.Sale {
+		s := results.Sale{
+			Algo: "x", Terms: results.Terms{Stock: 9}, Goods: []results.Good{{Left: 9 - bought, Bought: bought}}, Errors: errs,
+			Waits: results.NewHistogram(9), GaveUp: results.NewHistogram(9),
+		}
+		for range bought {
+			_ = s.Waits.Record(1)
+		}
+		for range gaveUp {
+			_ = s.GaveUp.Record(1)
+		}
+		return s
+	}
+	var b strings.Builder
+	if err := saleTable(&b, []results.Sale{sale(8, 0, 0), sale(0, 8, 21), sale(8, 0, 0)}); err != nil {
+		t.Fatal(err)
+	}
+	row := strings.Fields(strings.Split(b.String(), "\n")[1])
+	if want := []string{"x", "3", "of", "3", "1", "1", "0", "0", "8", "21"}; !slices.Equal(row[:len(want)], want) {
+		t.Errorf("got %q, want it to begin with %q", row, want)
 	}
 }
 

@@ -390,21 +390,21 @@ func salesTable(w io.Writer, all []market) error {
 		b.WriteString("| lock | sales | exact | units lost | bought | gave up | errors | let in beside another | all done after | wait p50 | p99 | last |\n|---|---|---|---|---|---|---|---|---|---|---|---|\n")
 		for k := range m.stands {
 			s := &m.stands[k]
-			sum := func(of func(*results.Sale) int64) float64 {
-				return s.median(func(s *results.Sale) float64 { return float64(of(s)) })
-			}
-			lo, _, hi := s.spread(lost)
-			losses := count(hi)
-			if lo != hi {
-				losses = count(lo) + " – " + losses
+			between := func(of func(*results.Sale) float64) string {
+				lo, _, hi := s.spread(of)
+				if lo == hi {
+					return count(hi)
+				}
+				return count(lo) + " – " + count(hi)
 			}
 			more := ""
 			if s.atLeast() {
 				more = "≥" + space
 			}
-			fmt.Fprintf(&b, "| %s | %d | %d | %s | %s | %s | %s | %s | %s | %s | %s | %s |\n", s.name+kindOfStand(s), len(s.sales), s.exact(), losses,
-				count(s.median(bought)), count(sum(func(s *results.Sale) int64 { return s.GaveUp.Exact.Count })), count(sum(func(s *results.Sale) int64 { return s.Errors })),
-				count(sum(func(s *results.Sale) int64 { return s.Overlaps })), nanos(s.median(took)),
+			fmt.Fprintf(&b, "| %s | %d | %d | %s | %s | %s | %s | %s | %s | %s | %s | %s |\n", s.name+kindOfStand(s), len(s.sales), s.exact(), between(lost), between(bought),
+				between(func(s *results.Sale) float64 { return float64(s.GaveUp.Exact.Count) }),
+				between(func(s *results.Sale) float64 { return float64(s.Errors) }),
+				between(func(s *results.Sale) float64 { return float64(s.Overlaps) }), nanos(s.median(took)),
 				nanos(s.median(waited(50))), nanos(s.median(waited(99))), more+nanos(s.median(waited(100))))
 		}
 		for _, r := range m.caption() {
