@@ -115,6 +115,9 @@ func TestSearchEndings(t *testing.T) {
 			t.Errorf("%s is explained as %q", end, text)
 		}
 	}
+	if text := ending(&results.Search{End: string(search.Unsteady), Low: 90, High: 100}); !strings.Contains(text, "up to 90/s") || !strings.Contains(text, "from 100/s") {
+		t.Errorf("an unsteady search whose lower rates were not disputed is explained as %q", text)
+	}
 	if text := ending(&results.Search{End: string(search.Found)}); text != "" {
 		t.Errorf("what was found is explained as %q", text)
 	}

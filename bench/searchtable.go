@@ -62,7 +62,11 @@ func ending(s *results.Search) string {
 		}
 		return fmt.Sprintf("it missed the SLO at %s/s, and fewer arrivals do not state it: %s; give a longer -for, or another SLO", arrivals(s.High), s.Why)
 	case "unsteady":
-		return "one run contradicted the other each time; give a longer -for, and end what else runs on the machine"
+		const then = "give a longer -for, and end what else runs on the machine"
+		if s.Low == 0 {
+			return "one run contradicted the other each time; " + then
+		}
+		return fmt.Sprintf("up to %s/s each run met the SLO; from %s/s on one contradicted the other, so this is a lower bound: %s", arrivals(s.Low), arrivals(s.High), then)
 	case "interrupted":
 		return "interrupted before it was confirmed"
 	}

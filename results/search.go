@@ -36,8 +36,8 @@ type Search struct {
 	High float64 `json:"high"`
 	// End says why the search ended: "found", "harness" (above Low the harness or the machine
 	// was the limit, so the lock may do more), "ceiling" (it met the SLO at all rates that
-	// there are), "floor" (it met it at none), "unsteady" (the answers contradicted each
-	// other), "interrupted".
+	// there are), "floor" (it met it at none), "unsteady" (the answers above Low contradicted
+	// each other), "interrupted".
 	End string `json:"end"`
 	Why string `json:"why,omitempty"` // why the SLO was not met at High
 

@@ -11,8 +11,10 @@
 package search
 
 import (
+	"cmp"
 	"fmt"
 	"math"
+	"slices"
 	"strconv"
 
 	"github.com/lockbench/lockbench/results"
@@ -43,12 +45,15 @@ const (
 	Harness  End = "harness"  // likewise, but above it the harness or the machine was the limit
 	Ceiling  End = "ceiling"  // the highest rate met the objective
 	Floor    End = "floor"    // the lowest one did not
-	Unsteady End = "unsteady" // confirmations contradicted the search each time
+	Unsteady End = "unsteady" // confirmations contradicted the search each time; see Result
 )
 
 // A Result is what is known so far.
 type Result struct {
-	Low, High float64 // met at Low, not at High; 0 is none
+	// Low is a rate at which the objective was met, High one at which it was not; 0 is none.
+	// Where the search ended Unsteady, Low is the highest rate up to which each answer was
+	// that it is met, and High the next one that was tried.
+	Low, High float64
 	End       End
 	// Limited says that at High the harness or the machine was the limit.
 	Limited bool
@@ -94,6 +99,7 @@ type Search struct {
 	next      float64
 	end       End
 
+	all      []vote  // every answer so far, by rate
 	votes    [3]vote // of a confirmation: the rate below, the winner, the one above
 	told     int     // answers in this confirmation
 	restarts int
@@ -154,6 +160,11 @@ func (s *Search) Tell(a results.Answer) {
 	if s.end != "" {
 		return
 	}
+	i, known := slices.BinarySearchFunc(s.all, s.next, func(v vote, rate float64) int { return cmp.Compare(v.rate, rate) })
+	if !known {
+		s.all = slices.Insert(s.all, i, vote{rate: s.next})
+	}
+	s.all[i].tell(a)
 	if s.phase == confirming {
 		s.confirm(a)
 		return
@@ -204,6 +215,18 @@ func (s *Search) turn() int {
 	return i
 }
 
+// undisputed is the highest rate up to which each answer was that the objective is met, the
+// next one that was tried, and whether the harness was mostly the limit there; 0 is none.
+func (s *Search) undisputed() (low, high float64, limited bool) {
+	for _, v := range s.all {
+		if v.against() > 0 {
+			return low, v.rate, v.limited > v.missed
+		}
+		low = v.rate
+	}
+	return low, 0, false
+}
+
 // confirm takes an answer of a confirmation. The search was wrong if the winner fails in most
 // rounds, or the rate above it in none. Of the interval that remains, the lower end met the
 // objective in each round and the upper one did not.
@@ -216,6 +239,7 @@ func (s *Search) confirm(a results.Answer) {
 		s.low, s.high, s.limited = low, high, limited
 		if s.restarts++; s.restarts > s.c.Restarts {
 			s.end = Unsteady
+			s.low, s.high, s.limited = s.undisputed()
 			return
 		}
 		s.onward()

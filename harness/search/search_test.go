@@ -146,6 +146,33 @@ func TestUnsteady(t *testing.T) {
 	}
 }
 
+// What nobody contradicted remains when a search ends without a knee.
+func TestUnsteadyKeepsWhatIsUndisputed(t *testing.T) {
+	seen := make(map[float64]int)
+	r, rates := play(t, Config{Floor: 100}, func(_ int, rate float64) results.Answer {
+		seen[rate]++
+		switch {
+		case rate <= 250, rate <= 400 && seen[rate]%2 == 1:
+			return results.Met
+		}
+		return results.Missed
+	})
+	low, high := 0.0, math.Inf(1)
+	for _, rate := range rates {
+		if rate > 400 || rate > 250 && seen[rate] > 1 {
+			high = min(high, rate)
+		}
+	}
+	for _, rate := range rates {
+		if rate < high {
+			low = max(low, rate)
+		}
+	}
+	if r.End != Unsteady || r.Low != low || r.High != high || low < 200 {
+		t.Errorf("ended as %+v, want what nobody contradicted, %g to %g; tried %v", r, low, high, rates)
+	}
+}
+
 func TestNewRefuses(t *testing.T) {
 	for _, c := range []Config{{}, {Floor: -1}, {Floor: math.NaN()}, {Floor: 1, Tolerance: -1}, {Floor: 1, Confirm: -1}} {
 		func() {
