@@ -125,6 +125,7 @@ func TestPlanIsThatOfOneProcess(t *testing.T) {
 	r := inProcesses(t, new(harness.Crew))
 	closed := load(8, 0)
 	closed.Keys, closed.Skew = 50, 1
+	const first = 50 // arrivals that are compared; a window on a busy machine may have fewer
 	open := results.Load{Owners: 8, Keys: 50, Rate: 400, Warmup: ms(50), For: ms(500)}
 	for name, l := range map[string]results.Load{"closed": closed, "open": open} {
 		plan := func(procs int) (byOwner map[int32][]int32, due []int64) {
@@ -141,7 +142,7 @@ func TestPlanIsThatOfOneProcess(t *testing.T) {
 				if _, err := r.Run(t.Context(), harness.Trial{Variant: variant(t, "redis-handoff", "goredis"), Load: l, Seed: 7}); err != nil {
 					t.Fatal(err)
 				}
-				few := false
+				few := l.Rate > 0 && len(due) < 2*first
 				for owner := range int32(l.Owners) {
 					few = few || l.Rate == 0 && len(byOwner[owner]) < 20
 				}
@@ -157,8 +158,8 @@ func TestPlanIsThatOfOneProcess(t *testing.T) {
 		many, dueMany := plan(4)
 		if name == "open" {
 			// What was due in the window, but granted after it, is in no trace.
-			if n := 50; len(dueOne) < n || len(dueMany) < n || !slices.Equal(dueOne[:n], dueMany[:n]) {
-				t.Errorf("open loop: of %d and %d arrivals the first are not the same", len(dueOne), len(dueMany))
+			if !slices.Equal(dueOne[:first], dueMany[:first]) {
+				t.Errorf("open loop: of %d and %d arrivals the first are not the same:\n%v\n%v", len(dueOne), len(dueMany), dueOne[:first], dueMany[:first])
 			}
 			continue
 		}
